@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 import sys
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import hypothesis
 import pytest
 
 from ci_doctor.environment.determinism_table import TABLE
+from tests.support.cli import EMPTY_ENVIRONMENT
 
 pytest_plugins = ["tests.support.costs", "tests.support.gate"]
 
@@ -91,6 +93,9 @@ def _environment_of_no_machine(tmp_path_factory: pytest.TempPathFactory) -> Iter
     home = tmp_path_factory.mktemp("home")
     configuration = home / "gitconfig"
     configuration.write_text(_GIT_CONFIGURATION)
+    empty = home / "empty"
+    venv.create(empty, symlinks=True)
+    EMPTY_ENVIRONMENT[:] = [str(empty)]
     with pytest.MonkeyPatch.context() as patch:
         for name in os.environ:
             if name.startswith(_FOREIGN) or name in _NAMES:

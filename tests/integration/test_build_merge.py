@@ -18,7 +18,7 @@ from tests.support.builds import (
     moment,
     write_build,
 )
-from tests.support.cli import ROOT, Ran, doctor
+from tests.support.cli import ROOT, Ran, inside
 from tests.support.stand_in_api import TOKEN, running_api
 
 pytestmark = pytest.mark.integration
@@ -34,7 +34,7 @@ def merge_in_a_job(folder: Path, *words: str, **more: str) -> Ran:
         "BUILDKITE_JOB_ID": job_id("publish"),
         "BUILDKITE_STEP_KEY": "publish",
     }
-    return doctor("build", "merge", "--current", *words, cwd=folder, env=environ)
+    return inside("build", "merge", "--current", *words, cwd=folder, env=environ)
 
 
 def api_job(job: JobRecord) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def report_in(folder: Path) -> dict[str, Any]:
 
 
 def test_the_example_is_merged_as_its_readme_says(tmp_path: Path) -> None:
-    ran = doctor(
+    ran = inside(
         "build", "merge", "reports", "--expect", "lint", "--report-dir", tmp_path, cwd=EXAMPLE
     )
 
@@ -78,7 +78,7 @@ def test_the_example_is_merged_as_its_readme_says(tmp_path: Path) -> None:
 def test_an_expected_step_without_a_report_ends_with_86(tmp_path: Path) -> None:
     write_build(tmp_path / "in", [a_job("lint")])
 
-    ran = doctor("build", "merge", "in", "--expect", "e2e", "--json", cwd=tmp_path)
+    ran = inside("build", "merge", "in", "--expect", "e2e", "--json", cwd=tmp_path)
 
     assert ran.code == 86, ran
     report = json.loads(ran.out)
@@ -90,7 +90,7 @@ def test_secrets_in_the_files_of_jobs_do_not_reach_the_report(tmp_path: Path) ->
     job = a_job(verdict="failed", summary=f"curl said: {secret} is not valid")
     write_build(tmp_path / "in", [job])
 
-    ran = doctor("build", "merge", "in", "--json", cwd=tmp_path, env={"DEPLOY_TOKEN": secret})
+    ran = inside("build", "merge", "in", "--json", cwd=tmp_path, env={"DEPLOY_TOKEN": secret})
 
     assert "is not valid" in ran.out
     assert secret not in ran.out
@@ -152,7 +152,7 @@ def test_artifacts_that_cannot_be_read_make_no_green_build(tmp_path: Path) -> No
 def test_a_mistake_on_the_command_line_ends_with_2(tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "in").mkdir()
 
-    ran = doctor("build", "merge", *words, cwd=tmp_path)
+    ran = inside("build", "merge", *words, cwd=tmp_path)
 
     assert ran.code == 2, ran
     assert "hint:" in ran.err

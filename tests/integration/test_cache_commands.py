@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.cli import Ran, inside
+
 pytestmark = pytest.mark.integration
 
 NOTHING: Mapping[str, str] = {}
@@ -41,27 +43,18 @@ class Workplace:
             time = (began + 2 * place) * SECOND
             os.utime(path, ns=(time, time))
 
-    def run(
-        self, *words: str, environment: Mapping[str, str] = NOTHING
-    ) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "ci_doctor", "cache", *words]
-        return subprocess.run(
-            command,
-            cwd=self.folder,
-            env={**self.environment, **environment},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+    def run(self, *words: str, environment: Mapping[str, str] = NOTHING) -> Ran:
+        """Run `ci-doctor cache WORDS` with this environment alone."""
+        env = {**dict.fromkeys(os.environ), **self.environment, **environment}
+        return inside("cache", *words, cwd=self.folder, env=env)
 
     def facts(
         self, *words: str, code: int = 0, environment: Mapping[str, str] = NOTHING
     ) -> dict[str, Any]:
         """The facts of a command with the store and the family."""
         ended = self.run(*words, "--json", environment=environment)
-        assert ended.returncode == code, ended.stderr
-        facts: dict[str, Any] = json.loads(ended.stdout)["facts"]
+        assert ended.code == code, ended
+        facts: dict[str, Any] = json.loads(ended.out)["facts"]
         return facts
 
     @property
@@ -299,10 +292,10 @@ def test_a_store_that_cannot_be_made_is_an_error_of_usage_for_the_strict(
     ended = place.run("save", "--store", str(tmp_path / store), *place.family, "--strict")
     lenient = place.run("save", "--store", str(tmp_path / store), *place.family)
 
-    assert (ended.returncode, lenient.returncode) == (2, 0), lenient.stderr
+    assert (ended.code, lenient.code) == (2, 0), lenient
     for each in (ended, lenient):
-        assert "cannot write" in each.stderr
-        assert f"{os.sep}v1" not in each.stderr, "the directory, and not an object in it"
+        assert "cannot write" in each.err
+        assert f"{os.sep}v1" not in each.err, "the directory, and not an object in it"
 
 
 def test_a_mistyped_url_of_a_store_makes_no_directory(place: Workplace) -> None:
@@ -310,7 +303,7 @@ def test_a_mistyped_url_of_a_store_makes_no_directory(place: Workplace) -> None:
 
     ended = place.run("save", "--store", "s3:/x", *place.family)
 
-    assert (ended.returncode, "write s3://" in ended.stderr) == (2, True), ended.stderr
+    assert (ended.code, "write s3://" in ended.err) == (2, True), ended.err
 
 
 def test_a_damaged_store_is_refused_and_verify_names_the_object(place: Workplace) -> None:
@@ -352,7 +345,7 @@ def test_a_store_of_another_kind_or_an_unknown_family_is_an_error_of_usage(
     cases = {("ftp://host/caches",): "ftp://", ("caches", "--family", "tritn"): "triton"}
     for words, named in cases.items():
         ended = place.run("restore", "--store", *words)
-        assert (ended.returncode, named in ended.stderr) == (2, True), ended.stderr
+        assert (ended.code, named in ended.err) == (2, True), ended.err
 
 
 def test_explain_names_the_fact_in_which_the_nearest_cache_differs(place: Workplace) -> None:

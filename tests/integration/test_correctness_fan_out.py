@@ -108,6 +108,7 @@ def test_a_lost_agent_costs_its_pair_which_is_made_once_more(tmp_path: Path) -> 
     assert "correctness/fan-out" in [each["rule"] for each in report["findings"]]
 
 
+@pytest.mark.nightly
 def test_a_pair_that_is_lost_twice_is_never_agreement(tmp_path: Path) -> None:
     build = a_build(
         tmp_path, "", "", "--min-candidate-starts", "2", "--min-baseline-starts", "2",
@@ -128,8 +129,8 @@ def test_after_a_cancelled_job_nothing_is_decided(tmp_path: Path) -> None:
     assert build.skipped == [f"{build.of_step('starts')[0].key.replace('starts', 'decides')}"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("fate", ["retried", "twice"])
-@pytest.mark.gate(1)
 def test_a_job_that_runs_again_counts_once(tmp_path: Path, fate: str) -> None:
     build = a_build(
         tmp_path, fate=lambda step, _, retry: fate if "starts-1" in step and retry == 0 else ""
@@ -188,6 +189,7 @@ def test_evidence_of_something_else_is_never_agreement(tmp_path: Path, what: str
     assert "correctness/fan-out" in [each["rule"] for each in report["findings"]]
 
 
+@pytest.mark.nightly
 def test_agents_of_different_kinds_are_compared_within_a_kind_alone(tmp_path: Path) -> None:
     agents = {
         **{f"h{number}": {"VLLM_KIND": "h100", "CUDA_VISIBLE_DEVICES": "0"} for number in range(2)},

@@ -356,6 +356,7 @@ def test_commits_that_cannot_be_built_are_one_answer_with_the_next_one(tmp_path:
     assert names == [each[:12] for each in ids[7:11]]
 
 
+@pytest.mark.nightly
 def test_ends_that_answer_alike_are_said_before_the_search(tmp_path: Path) -> None:
     history = History(tmp_path)
     at = history.add("0", ())

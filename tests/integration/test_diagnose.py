@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import ROOT, begin, doctor
+from tests.support.cli import ROOT, begin, inside
 
 pytestmark = pytest.mark.integration
 EXAMPLE = ROOT / "examples" / "diagnose"
@@ -37,7 +37,7 @@ def job(tmp_path: Path) -> Path:
 
 
 def test_the_example_names_the_traceback_and_not_the_time_out(tmp_path: Path) -> None:
-    ran = doctor("diagnose", "client.log", "server.log", "--report-dir", tmp_path, cwd=EXAMPLE)
+    ran = inside("diagnose", "client.log", "server.log", "--report-dir", tmp_path, cwd=EXAMPLE)
 
     report = json.loads((tmp_path / "report.json").read_text())
     root = report["findings"][0]["evidence"][0]
@@ -63,8 +63,8 @@ def assert_shown(out: str, page: Path) -> None:
 
 
 def test_a_cause_outside_the_change_asks_for_a_retry_only_on_request(job: Path) -> None:
-    plain = doctor("diagnose", "job.log", cwd=job)
-    by_class = doctor("diagnose", "job.log", "--exit-code-by-class", "--json", cwd=job)
+    plain = inside("diagnose", "job.log", cwd=job)
+    by_class = inside("diagnose", "job.log", "--exit-code-by-class", "--json", cwd=job)
 
     assert (plain.code, by_class.code) == (0, 75)
     report = json.loads(by_class.out)
@@ -75,7 +75,7 @@ def test_a_cause_outside_the_change_asks_for_a_retry_only_on_request(job: Path) 
 def test_nothing_readable_is_void(tmp_path: Path) -> None:
     (tmp_path / "empty.log").touch()
 
-    ran = doctor(
+    ran = inside(
         "diagnose", "empty.log", "gone.log", "--exit-code-by-class", "--json", cwd=tmp_path
     )
 
@@ -113,7 +113,7 @@ def test_the_logs_of_the_problems_this_began_with_name_their_cause(
 ) -> None:
     names = sorted(path.name for path in ORIGIN_PROBLEMS.glob(logs))
 
-    ran = doctor("diagnose", "--json", *names, cwd=ORIGIN_PROBLEMS)
+    ran = inside("diagnose", "--json", *names, cwd=ORIGIN_PROBLEMS)
 
     place = json.loads(ran.out)["facts"]["root_cause"]["place"]
     assert (place["file"], place["line"]) == root

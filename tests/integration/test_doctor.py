@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.cli import ROOT, Ran, begin, doctor, environment
+from tests.support.cli import ROOT, Ran, begin, environment, inside
 
 pytestmark = pytest.mark.integration
 
@@ -49,7 +49,7 @@ def facts(ran: Ran) -> dict[str, Any]:
 
 
 def test_the_report_is_the_verdict_then_what_is_wrong_with_its_remedy(job: Path) -> None:
-    ran = doctor("doctor", "own/full", "own/unsure", "own/fine", cwd=job)
+    ran = inside("doctor", "own/full", "own/unsure", "own/fine", cwd=job)
 
     lines = ran.out.splitlines()
     assert ran.code == 75
@@ -65,7 +65,7 @@ def test_the_report_is_the_verdict_then_what_is_wrong_with_its_remedy(job: Path)
 
 
 def test_a_machine_that_is_fit_takes_two_lines(job: Path) -> None:
-    ran = doctor("doctor", "own/fine", cwd=job)
+    ran = inside("doctor", "own/fine", cwd=job)
 
     assert ran.code == 0
     assert ran.out.splitlines()[1:] == ["  this machine is fit: 1 ok"]
@@ -84,13 +84,13 @@ def test_a_machine_that_is_fit_takes_two_lines(job: Path) -> None:
 )
 @pytest.mark.gate(2)
 def test_the_exit_code(arguments: tuple[str, ...], code: int, job: Path) -> None:
-    ran = doctor("doctor", *arguments, cwd=job)
+    ran = inside("doctor", *arguments, cwd=job)
 
     assert ran.code == code, ran
 
 
 def test_programs_read_each_check_with_its_status_and_time_and_as_a_test_case(job: Path) -> None:
-    ran = doctor(
+    ran = inside(
         *("doctor", "own", "--json", "--report-dir", "report", "--junit", "requests"), cwd=job
     )
 
@@ -111,7 +111,7 @@ def test_programs_read_each_check_with_its_status_and_time_and_as_a_test_case(jo
 
 
 def test_the_checks_are_listed_and_none_is_run(job: Path) -> None:
-    ran = doctor("doctor", "--list", "--imports", cwd=job)
+    ran = inside("doctor", "--list", "--imports", cwd=job)
 
     names = {line.split()[0] for line in ran.out.splitlines() if line.startswith("  ")}
     assert ran.code == 0
@@ -120,13 +120,13 @@ def test_the_checks_are_listed_and_none_is_run(job: Path) -> None:
 
 
 def test_a_mistyped_check_and_a_mistake_in_an_own_one_are_refused(job: Path) -> None:
-    ran = doctor("doctor", "machine/shared-memroy", cwd=job)
+    ran = inside("doctor", "machine/shared-memroy", cwd=job)
 
     assert ran.code == 2
     assert "did you mean `machine/shared-memory`?" in ran.err
     with (job / "ci-doctor.toml").open("a") as file:
         file.write('[doctor.checks.late]\ncommand = "true"\ntimeout = "soon"\n')
-    ran = doctor("doctor", "own/fine", cwd=job)
+    ran = inside("doctor", "own/fine", cwd=job)
     assert ran.code == 2
     assert "ci-doctor.toml:15: late.timeout: not a duration: 'soon'" in " ".join(ran.err.split())
 
@@ -173,13 +173,13 @@ def busy_machine(count: int) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """What all checks say of this machine, outside of any checkout."""
-    return doctor("doctor", "--json", cwd=tmp_path_factory.mktemp("quiet"))
+    return inside("doctor", "--json", cwd=tmp_path_factory.mktemp("quiet"))
 
 
 @pytest.mark.nightly
 def test_a_busy_machine_is_not_called_broken(quiet: Ran, tmp_path: Path) -> None:
     with busy_machine(8):
-        busy = doctor("doctor", "--json", cwd=tmp_path)
+        busy = inside("doctor", "--json", cwd=tmp_path)
 
     assert busy.code == quiet.code
     assert problems(busy) <= problems(quiet)

@@ -4,12 +4,13 @@
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.cli import Ran, doctor
+from tests.support.cli import Ran, doctor, inside
 from tests.support.wheels import add_package, make_venv
 
 pytestmark = pytest.mark.integration
@@ -47,11 +48,16 @@ def snapshots(venvs: Path) -> Path:
 
 
 def snapshot(cwd: Path, *args: str | Path, **env: str) -> Ran:
-    return doctor("env", "snapshot", *args, cwd=cwd, env=env)
+    return inside("env", "snapshot", *args, cwd=cwd, env=env)
 
 
 def diff(cwd: Path, *args: str | Path) -> Ran:
-    return doctor("env", "diff", *args, cwd=cwd)
+    return inside("env", "diff", *args, cwd=cwd)
+
+
+def launch(*args: str, cwd: Path, env: Mapping[str, str] = {}) -> Ran:
+    """A run that records the environment of its folder."""
+    return inside(*LAUNCH, *args, cwd=cwd, env={"VIRTUAL_ENV": None, **env})
 
 
 def read(path: Path) -> Any:
@@ -138,7 +144,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("job")
     site = make_venv(root / ".venv")
     add_package(site, "transformers", "5.4.0")
-    green = doctor(*LAUNCH, "--report-dir", "green", "--", "true", cwd=root)
+    green = launch("--report-dir", "green", "--", "true", cwd=root)
     assert green.code == 0, green
     (site / "transformers-5.4.0.dist-info").rename(site / "gone")
     add_package(site, "transformers", "5.5.0")
@@ -147,7 +153,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_report_of_a_failure_names_what_changed(job: Path) -> None:
-    ran = doctor(*LAUNCH, "--report-dir", "now", "--", "false", cwd=job)
+    ran = launch("--report-dir", "now", "--", "false", cwd=job)
 
     assert ran.code == 1
     assert "since the last green run: transformers 5.4.0 -> 5.5.0" in ran.err
@@ -170,8 +176,7 @@ def test_the_talk_about_a_failed_command_names_what_changed(job: Path) -> None:
 
 
 def test_a_green_run_that_is_missing_is_unknown_and_changes_nothing(job: Path) -> None:
-    ran = doctor(
-        *LAUNCH,
+    ran = launch(
         *("--report-dir", "unknown", "--", "false"),
         cwd=job,
         env={"CI_DOCTOR_DOCTOR_SINCE_GREEN": str(job / "none")},
@@ -182,7 +187,7 @@ def test_a_green_run_that_is_missing_is_unknown_and_changes_nothing(job: Path) -
 
 
 def test_the_doctor_says_what_changed(job: Path) -> None:
-    ran = doctor("doctor", "machine", "--since-green", "green", "--json", cwd=job)
+    ran = inside("doctor", "machine", "--since-green", "green", "--json", cwd=job)
 
     facts = json.loads(ran.out)["facts"]["since_green"]
     assert [each["subject"] for each in facts["drift"]["changes"]] == ["transformers"]
@@ -221,7 +226,7 @@ def test_a_death_does_not_wait_for_an_interpreter_that_hangs(tmp_path: Path) -> 
     (shims / "python3").chmod(0o755)
     variables = {"PATH": f"{shims}:{os.environ['PATH']}", "VIRTUAL_ENV": ""}
 
-    ran = doctor(
+    ran = inside(
         "launch",
         "--service",
         "a=false",
@@ -243,11 +248,11 @@ def test_a_death_does_not_wait_for_an_interpreter_that_hangs(tmp_path: Path) -> 
 def test_the_snapshot_of_a_run_names_the_folder_that_has_other_bytes(tmp_path: Path) -> None:
     site = make_venv(tmp_path / ".venv")
     add_package(site, "kernels", "1.0")
-    assert doctor(*LAUNCH, "--report-dir", "before", "--", "true", cwd=tmp_path).code == 0
+    assert launch("--report-dir", "before", "--", "true", cwd=tmp_path).code == 0
     record = site / "kernels-1.0.dist-info" / "RECORD"
     record.write_text(f"{record.read_text()}kernels/ops/a.py,sha256={'A' * 43},1\n")
 
-    assert doctor(*LAUNCH, "--report-dir", "after", "--", "true", cwd=tmp_path).code == 0
+    assert launch("--report-dir", "after", "--", "true", cwd=tmp_path).code == 0
 
     ran = diff(tmp_path, "before", "after", "--only", "packages")
     assert "kernels 1.0: the same version, other bytes: kernels/ops/" in ran.out

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli import ROOT, doctor
+from tests.support.cli import ROOT, inside
 from tests.support.gpu_proof import proof_environ, write_nvidia_smi
 
 pytestmark = pytest.mark.integration
@@ -19,7 +19,7 @@ def _report(tmp_path: Path, *words: str, code: int, **behaviour: Any) -> dict[st
     environ = proof_environ(tmp_path / "bin", **behaviour)
     environ["PYTHONPATH"] += f":{ROOT}"
     target = ("gpu_proof", "--gpu", "--python", sys.executable, "--report-dir", "report")
-    ran = doctor("doctor", *target, *words, cwd=tmp_path, env=environ)
+    ran = inside("doctor", *target, *words, cwd=tmp_path, env=environ)
     assert ran.code == code, ran
     report: dict[str, Any] = json.loads((tmp_path / "report" / "report.json").read_text())
     return report
@@ -52,6 +52,6 @@ def test_a_torch_without_cuda_leaves_every_proof_unknown(tmp_path: Path) -> None
 
 
 def test_a_proof_that_was_asked_for_and_cannot_be_made_is_unknown(tmp_path: Path) -> None:
-    ran = doctor("doctor", "machine/memory", "gpu_proof/workspace", "--strict", cwd=tmp_path)
+    ran = inside("doctor", "machine/memory", "gpu_proof/workspace", "--strict", cwd=tmp_path)
 
     assert ran.code == 86, ran

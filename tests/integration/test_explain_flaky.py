@@ -13,7 +13,7 @@ import pytest
 from ci_doctor.pytest_runs.explaining import TrialRunner
 from ci_doctor.pytest_runs.trial import Ending, FlakyTrial, TrialResult
 from ci_doctor.system.processes.limited_runs import run_limited
-from tests.support.cli import doctor, environment
+from tests.support.cli import environment, inside
 from tests.support.flaky_corpus.labels import LABELS, free_port, place
 
 BARE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
@@ -244,7 +244,7 @@ def test_the_command_explains_a_flaky_suite(tmp_path: Path) -> None:
     )
     placed = place(label, tmp_path / "project", served=0)
 
-    ran = doctor(
+    ran = inside(
         "pytest",
         *("--python", sys.executable, "--explain-flaky", "--reruns", "1", "--json", "--", "-q"),
         cwd=placed.directory,

@@ -17,7 +17,7 @@ from ci_doctor.history.address import NEWEST, database_address
 from ci_doctor.history.database import METADATA, reading
 from ci_doctor.history.upkeep import open_database, upgrade
 from tests.support import stand_in_agent
-from tests.support.cli import ROOT, Ran, doctor, environment
+from tests.support.cli import ROOT, Ran, doctor, environment, inside
 from tests.support.junit_texts import junit_of
 from tests.support.postgres import NEEDS_POSTGRES, postgres
 
@@ -31,7 +31,7 @@ TypeError: f() got an unexpected keyword argument 'world_size'
 
 
 def history(*words: str | Path, cwd: Path, env: Mapping[str, str | None] | None = None) -> Ran:
-    return doctor("history", *words, cwd=cwd, env=env)
+    return inside("history", *words, cwd=cwd, env=env)
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_without_the_extra_the_message_says_what_to_install(tmp_path: Path) -> N
         "PathFinder.find_spec = hide\n"
     )
 
-    ran = history("flaky", cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}:{ROOT}"})
+    ran = doctor("history", "flaky", cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}:{ROOT}"})
 
     assert ran.code == 2
     assert "pip install 'ci-doctor-toolkit[history]'" in ran.err
@@ -216,7 +216,7 @@ def test_diagnose_says_how_often_a_cause_was_seen_and_its_report_counts_once(
             "BUILDKITE_JOB_ID": f"job-{number}",
             "BUILDKITE_AGENT_NAME": f"gpu-{number}",
         }
-        return doctor("diagnose", "job.log", "--report-dir", f"r{number}", cwd=tmp_path, env=job)
+        return inside("diagnose", "job.log", "--report-dir", f"r{number}", cwd=tmp_path, env=job)
 
     first, second = diagnose(1), diagnose(2)
     ingested = history("ingest", "r1", "r2", "--json", cwd=tmp_path)
@@ -234,7 +234,7 @@ def test_a_history_that_cannot_be_written_changes_no_result(tmp_path: Path) -> N
     (tmp_path / "h.sqlite").write_text("no database" * 100)
     env = {"CI_DOCTOR_HISTORY_DATABASE": "h.sqlite"}
 
-    ran = doctor("diagnose", "job.log", cwd=tmp_path, env=env)
+    ran = inside("diagnose", "job.log", cwd=tmp_path, env=env)
 
     assert (ran.code, ran.err) == (0, "")
     assert "not written: " in ran.out
@@ -255,7 +255,7 @@ def test_pytest_writes_its_attempts_and_keeps_its_exit_code(
     (tmp_path / "test_one.py").write_text("def test_red(): assert False\n")
     words = ("pytest", "--python", sys.executable, "--reruns=0", "--", "-p", "no:cacheprovider")
 
-    ran = doctor(*words, cwd=tmp_path, env={"CI_DOCTOR_HISTORY_DATABASE": database})
+    ran = inside(*words, cwd=tmp_path, env={"CI_DOCTOR_HISTORY_DATABASE": database})
 
     assert ran.code == 1, ran
     assert line in ran.err

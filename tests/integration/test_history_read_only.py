@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_plugin_robust import needs_mounts
-from tests.support.cli import Ran, doctor, environment, words
+from tests.support.cli import Ran, environment, inside, words
 from tests.support.postgres import NEEDS_POSTGRES, PROGRAMS, postgres
 
 pytestmark = pytest.mark.integration
@@ -49,8 +49,8 @@ def test_a_file_on_a_read_only_mount_answers_and_is_not_written(job: Path) -> No
     state = job / "state"
     database = str(state / "history with a space.sqlite")
     before = {"CI_DOCTOR_HISTORY_DATABASE": database}
-    doctor("history", "ingest", "junit.xml", "--about=commit=abc", cwd=job, env=before)
-    doctor("diagnose", "server.log", cwd=job, env=before)
+    inside("history", "ingest", "junit.xml", "--about=commit=abc", cwd=job, env=before)
+    inside("diagnose", "server.log", cwd=job, env=before)
     content = Path(database).read_bytes()
     files = sorted(path.name for path in state.iterdir())
 
@@ -76,7 +76,7 @@ def test_a_file_on_a_read_only_mount_answers_and_is_not_written(job: Path) -> No
 def test_a_file_with_a_writer_at_work_is_not_read_as_if_nobody_wrote(job: Path) -> None:
     """Its newest rows stand in the write-ahead log, and SQLite cannot read that without writing beside it."""
     database = str(job / "state" / "h.sqlite")
-    doctor("history", "ingest", "junit.xml", cwd=job, env={"CI_DOCTOR_HISTORY_DATABASE": database})
+    inside("history", "ingest", "junit.xml", cwd=job, env={"CI_DOCTOR_HISTORY_DATABASE": database})
     Path(f"{database}-wal").write_bytes(b"frames")
 
     ran = read_only(job / "state", "history", "flaky", cwd=job, database=database)
@@ -96,7 +96,7 @@ def server() -> Iterator[str]:
 @NEEDS_POSTGRES
 @pytest.mark.nightly
 def test_a_role_that_only_selects_reads_and_writes_nothing(job: Path, server: str) -> None:
-    doctor("history", "upgrade", "--database", server, cwd=job)
+    inside("history", "upgrade", "--database", server, cwd=job)
     folder = server.partition("host=")[2]
     assert PROGRAMS is not None
     psql = [str(PROGRAMS / "psql"), "-h", folder, "-U", "ci", "-d", "postgres", "-qf", str(ROLES)]
@@ -104,10 +104,10 @@ def test_a_role_that_only_selects_reads_and_writes_nothing(job: Path, server: st
     reader = server.replace("ci@", "ci_pull_requests@")
     nightly = server.replace("ci@", "ci_nightly@")
 
-    written = doctor("diagnose", "server.log", cwd=job, env={"CI_DOCTOR_HISTORY_DATABASE": nightly})
-    answer = doctor("history", "flaky", "--database", reader, cwd=job)
-    seen = doctor("diagnose", "server.log", cwd=job, env={"CI_DOCTOR_HISTORY_DATABASE": reader})
-    refused = doctor("history", "ingest", "junit.xml", "--database", reader, cwd=job)
+    written = inside("diagnose", "server.log", cwd=job, env={"CI_DOCTOR_HISTORY_DATABASE": nightly})
+    answer = inside("history", "flaky", "--database", reader, cwd=job)
+    seen = inside("diagnose", "server.log", cwd=job, env={"CI_DOCTOR_HISTORY_DATABASE": reader})
+    refused = inside("history", "ingest", "junit.xml", "--database", reader, cwd=job)
 
     assert "not written" not in written.out, written
     assert answer.code == 0, answer

@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.import_programs import Program
 from tests.integration.preload_venvs import pyenv_python, skip_without
-from tests.support.cli import Ran, doctor
+from tests.support.cli import Ran, inside
 
 pytestmark = pytest.mark.integration
 
@@ -105,9 +105,9 @@ def race(directory: Path, text: str, python: Path | None = None) -> tuple[Ran, d
     import sys
 
     Program(name="", text=text).write(directory)
-    ran = doctor(
+    ran = inside(
         "import-race", "--report-dir", "out", "--", python or sys.executable, "main.py",
-        cwd=directory, timeout=90,
+        cwd=directory,
     )  # fmt: skip
     return ran, json.loads((directory / "out" / "report.json").read_text())
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.integration.import_programs import MODULES, Program
 from tests.integration.preload_venvs import Venv, interpreters, pyenv_python, skip_without
-from tests.support.cli import doctor, environment
+from tests.support.cli import environment, inside
 
 pytestmark = pytest.mark.integration
 
@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def probe(
     folder: Path, target: str, python: Path | str = sys.executable
 ) -> tuple[int, dict[str, Any]]:
-    ran = doctor("import-race", "probe", target, "--python", str(python), "--json", cwd=folder)
+    ran = inside("import-race", "probe", target, "--python", str(python), "--json", cwd=folder)
     return ran.code, json.loads(ran.out)
 
 
@@ -123,7 +123,7 @@ def test_what_cannot_be_imported_is_void(folder: Path, target: str, error: str) 
 @pytest.mark.parametrize("target", ["", "a b", "a:", "a..b", "a:b:c"])
 @pytest.mark.gate(1)
 def test_what_is_no_module_is_a_usage_error(folder: Path, target: str) -> None:
-    assert doctor("import-race", "probe", target, cwd=folder).code == 2
+    assert inside("import-race", "probe", target, cwd=folder).code == 2
 
 
 def test_no_bytecode_is_left_behind(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_no_bytecode_is_left_behind(tmp_path: Path) -> None:
 
 
 def test_options_may_stand_before_the_word_probe(folder: Path) -> None:
-    ran = doctor(
+    ran = inside(
         "import-race", "--json", "probe", "plain_a", "--python", sys.executable, cwd=folder
     )
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.integration.import_programs import MODULES, Program, command, named
 from tests.integration.preload_venvs import Venv, interpreters, pyenv_python, skip_without
-from tests.support.cli import Ran, begin, doctor, environment, words
+from tests.support.cli import Ran, begin, doctor, environment, inside, words
 from tests.support.report_schema import checked_report
 
 pytestmark = pytest.mark.integration
@@ -60,9 +60,7 @@ class Site:
     def race(self, *args: str, stdin: str | None = None) -> Ran:
         """Run `ci-doctor import-race ARGS` here."""
         if stdin is None:
-            return doctor(
-                "import-race", "--report-dir", self.out, *args, cwd=self.directory, timeout=LIMIT_S
-            )
+            return inside("import-race", "--report-dir", self.out, *args, cwd=self.directory)
         line = words("import-race", "--report-dir", self.out, *args)
         with (self.directory / stdin).open("rb") as file:
             ended = subprocess.run(

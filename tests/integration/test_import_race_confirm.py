@@ -14,7 +14,7 @@ import pytest
 
 from tests.integration.import_programs import SAFE, Program, command, named
 from tests.integration.preload_venvs import pyenv_python, skip_without
-from tests.support.cli import Ran, begin, doctor
+from tests.support.cli import Ran, begin, doctor, inside
 
 pytestmark = pytest.mark.integration
 
@@ -45,16 +45,8 @@ RACY = (
 
 
 def confirm(directory: Path, line: list[str], *args: str) -> tuple[Ran, dict[str, Any]]:
-    ran = doctor(
-        "import-race",
-        "--confirm",
-        "--report-dir",
-        "out",
-        *args,
-        "--",
-        *line,
-        cwd=directory,
-        timeout=90,
+    ran = inside(
+        "import-race", "--confirm", "--report-dir", "out", *args, "--", *line, cwd=directory
     )
     return ran, json.loads((directory / "out" / "report.json").read_text())
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import yaml
@@ -41,7 +42,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def doctor(*args: str | Path, cwd: Path, env: Mapping[str, str] = {}) -> Ran:
-    return cli.doctor(*args, cwd=cwd, env={**TOOLS, **env})
+    environ = {**TOOLS, **env}
+    with mock.patch.object(sys, "path", [*environ["PYTHONPATH"].split(os.pathsep), *sys.path]):
+        return cli.inside(*args, cwd=cwd, env=environ)
 
 
 @pytest.fixture

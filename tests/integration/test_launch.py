@@ -23,7 +23,7 @@ import pytest
 
 from tests.integration.import_programs import Program
 from tests.integration.test_plugin_robust import needs_mounts
-from tests.support.cli import BARE, Ran, begin, doctor, environment, words
+from tests.support.cli import BARE, Ran, begin, environment, inside, words
 from tests.support.report_schema import checked_report
 
 pytestmark = pytest.mark.integration
@@ -58,9 +58,7 @@ class Site:
 
     def launch(self, *args: str, env: Mapping[str, str | None] | None = None) -> Ran:
         """Launch to the end."""
-        return doctor(
-            "launch", "--report-dir", self.out, *args, cwd=self.directory, env=env, timeout=LIMIT_S
-        )
+        return inside("launch", "--report-dir", self.out, *args, cwd=self.directory, env=env)
 
     def begin(self, *args: str) -> subprocess.Popen[bytes]:
         """Launch, and do not wait."""
@@ -254,6 +252,7 @@ def test_a_client_that_fails_with_its_server_is_not_the_cause(site: Site) -> Non
     assert site.rules()[0] == "services/died"
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("fate", ["ends", "stays"])
 def test_a_client_that_fails_after_its_server_has_lost_a_worker_is_not_the_cause(
     site: Site, fate: str
@@ -268,6 +267,7 @@ def test_a_client_that_fails_after_its_server_has_lost_a_worker_is_not_the_cause
     assert "exit code 3" in first["summary"]
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("path", ["ask", "other"])
 def test_a_client_that_fails_is_shown_what_its_server_has_logged_meanwhile(
     site: Site, path: str
@@ -492,6 +492,7 @@ def test_a_launch_comes_to_its_end_without_its_guardian(site: Site, moment: str)
     assert site.rules()[0] == "services/client-failed"
 
 
+@pytest.mark.nightly
 def test_a_launch_that_loses_its_guardian_starts_nothing_more_and_leaves_nothing(
     site: Site,
 ) -> None:

@@ -16,7 +16,7 @@ from ci_doctor.model.facts.launch import LeftBehind, LeftKind, StopResult
 from ci_doctor.model.outcome import Severity
 from ci_doctor.services.findings import leak_findings, leak_table
 from ci_doctor.services.spec import ServiceSpec
-from tests.support.cli import doctor
+from tests.support.cli import inside
 from tests.support.scene import PROGRAMS, TCP, Scene
 
 pytestmark = pytest.mark.integration
@@ -207,7 +207,7 @@ def test_a_launch_shows_what_is_left(tmp_path: Path) -> None:
     words = [sys.executable, str(PROGRAMS / "leaves_things.py"), "{port}", "segment", str(tmp_path)]
     table = f'[services.api]\ncommand = {json.dumps(words)}\nready = "{TCP}"\n'
     (tmp_path / "ci-doctor.toml").write_text(table)
-    ran = doctor("launch", "--report-dir", tmp_path / "out", "--", "true", cwd=tmp_path)
+    ran = inside("launch", "--report-dir", tmp_path / "out", "--", "true", cwd=tmp_path)
     name = (tmp_path / "name").read_text()
     Path(name).unlink()
     report = json.loads((tmp_path / "out" / "report.json").read_text())
@@ -233,7 +233,7 @@ def test_an_option_makes_every_service_strict_and_a_failure_of_the_command_stand
     ]
     for command, code in (("true", 1), ("exit 3", 3)):
         client = ("--", "sh", "-c", command)
-        ran = doctor("launch", "--report-dir", tmp_path / "out", *options, *client, cwd=tmp_path)
+        ran = inside("launch", "--report-dir", tmp_path / "out", *options, *client, cwd=tmp_path)
         Path((tmp_path / "name").read_text()).unlink()
         report = json.loads((tmp_path / "out" / "report.json").read_text())
         assert (ran.code, report["verdict"]) == (code, "failed")

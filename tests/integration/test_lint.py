@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Ran, doctor
+from tests.support.cli import Ran, doctor, inside
 from tests.support.git_repository import git, make_repository
 
 pytestmark = pytest.mark.integration
@@ -32,7 +32,7 @@ def findings(ran: Ran) -> list[tuple[str, str, int]]:
 
 
 def test_the_verdict_comes_first_and_the_file_with_its_lines_after_it(wrong: Path) -> None:
-    ran = doctor("lint", cwd=wrong)
+    ran = inside("lint", cwd=wrong)
 
     lines = ran.out.splitlines()
     assert (ran.code, ran.err) == (1, "")
@@ -50,7 +50,7 @@ def test_a_program_that_a_pipeline_starts_is_a_gate_wherever_it_lies(tmp_path: P
     files = {".buildkite/pipeline.yml": step, "tools/compare.py": WRONG, "tools/other.py": WRONG}
     make_repository(tmp_path, files)
 
-    ran = doctor("lint", "--json", cwd=tmp_path)
+    ran = inside("lint", "--json", cwd=tmp_path)
 
     assert findings(ran) == [(RULE, "tools/compare.py", 8)]
 
@@ -72,33 +72,33 @@ def test_the_same_findings_are_sarif_junit_and_annotations(wrong: Path) -> None:
 
 
 def test_a_tree_without_files_to_read_ends_with_86(tmp_path: Path) -> None:
-    ran = doctor("lint", cwd=tmp_path)
+    ran = inside("lint", cwd=tmp_path)
 
     assert ran.code == 86
     assert "nothing was read" in ran.out
 
 
 def test_a_baseline_takes_the_present_away_and_reports_what_is_new_or_gone(wrong: Path) -> None:
-    written = doctor("lint", "--write-baseline", "lint.json", cwd=wrong)
+    written = inside("lint", "--write-baseline", "lint.json", cwd=wrong)
     (wrong / "ci-doctor.toml").write_text('[lint]\nbaseline = "lint.json"\n')
     (wrong / "ci" / "more.py").write_text(WRONG)
-    ran = doctor("lint", "--json", cwd=wrong / "ci")
+    ran = inside("lint", "--json", cwd=wrong / "ci")
     assert written.code == 0
     assert findings(ran) == [(RULE, "ci/more.py", 8)]
     assert json.loads(ran.out)["facts"]["baseline"]["known"] == 1
 
     (wrong / "ci" / "more.py").unlink()
     (wrong / FILE).write_text("pass\n")
-    stale = doctor("lint", "--baseline", "lint.json", cwd=wrong)
+    stale = inside("lint", "--baseline", "lint.json", cwd=wrong)
     assert (stale.code, "lint/stale-baseline" in stale.out) == (0, True)
     assert "ci-doctor lint --write-baseline lint.json" in stale.out
 
 
 def test_since_reports_what_a_branch_has_changed(wrong: Path) -> None:
     git(wrong, "switch", "--quiet", "-c", "work")
-    unchanged = doctor("lint", "--since", "main", cwd=wrong)
+    unchanged = inside("lint", "--since", "main", cwd=wrong)
     (wrong / "ci" / "new.py").write_text(WRONG)
-    changed = doctor("lint", "--since", "main", "--json", cwd=wrong)
+    changed = inside("lint", "--since", "main", "--json", cwd=wrong)
 
     assert (unchanged.code, changed.code) == (0, 1)
     assert "no file that lint reads has changed" in unchanged.out
@@ -110,9 +110,9 @@ def test_the_settings_count_and_a_mistyped_rule_is_a_usage_error(wrong: Path) ->
         f'[lint]\nseverity = {{ "{RULE}" = "warning" }}\n'
         '[[lint.paths]]\nmatch = ["ci/**"]\nignore = []\n'
     )
-    weaker = doctor("lint", cwd=wrong)
+    weaker = inside("lint", cwd=wrong)
     (wrong / "ci-doctor.toml").write_text(f'[lint]\nignore = ["{RULE[:-1]}"]\n')
-    mistyped = doctor("lint", cwd=wrong)
+    mistyped = inside("lint", cwd=wrong)
 
     assert weaker.code == 0
     assert mistyped.code == 2
@@ -134,7 +134,7 @@ def test_the_settings_count_and_a_mistyped_rule_is_a_usage_error(wrong: Path) ->
 )
 @pytest.mark.gate(2)
 def test_what_does_not_fit_together_is_a_usage_error(words: tuple[str, ...], wrong: Path) -> None:
-    assert doctor("lint", *words, cwd=wrong).code == 2
+    assert inside("lint", *words, cwd=wrong).code == 2
 
 
 @pytest.mark.parametrize("options", [(), ("--json",), ("--sarif",), ("--format", "github")])
@@ -148,7 +148,7 @@ def test_no_part_of_a_secret_in_a_reported_line_is_printed(
     (tmp_path / "token.sh").write_text(f"pkill -f vllm; echo {'z' * 160} {token}\n")
     (tmp_path / "value.sh").write_text(f"pkill -f vllm; echo {'z' * 170} hunter2hunter2\n")
 
-    ran = doctor("lint", *options, cwd=tmp_path, env={"MY_TOKEN": "hunter2hunter2"})
+    ran = inside("lint", *options, cwd=tmp_path, env={"MY_TOKEN": "hunter2hunter2"})
 
     assert "whole.sh" in ran.out
     assert "value.sh" in ran.out
@@ -160,7 +160,7 @@ def test_the_diff_of_a_repair_does_not_act_on_the_terminal(tmp_path: Path) -> No
     script = b"#!/bin/bash\n# \x1b[31mred\nuntil curl -s -m 5 localhost/health; do sleep 1; done\n"
     (tmp_path / "a.sh").write_bytes(script)
 
-    shown = doctor("lint", "--fix", cwd=tmp_path)
+    shown = inside("lint", "--fix", cwd=tmp_path)
 
     assert "+until curl -f -s -m 5 localhost/health; do sleep 1; done" in shown.err
     assert "\x1b" not in shown.err
@@ -198,7 +198,7 @@ def test_no_content_and_no_kind_of_file_holds_a_run_up_or_ends_it(tmp_path: Path
     (tmp_path / "folder.sh").mkdir()
     os.mkfifo(tmp_path / "pipe.sh")
 
-    ran = doctor("lint", "--json", cwd=tmp_path)
+    ran = inside("lint", "--json", cwd=tmp_path)
 
     facts = json.loads(ran.out)["facts"]
     unreadable = {each["file"] for each in facts["unreadable"]}
@@ -215,7 +215,7 @@ def test_a_fixture_that_is_wrong_on_purpose_is_no_error(tmp_path: Path) -> None:
     broken.parent.mkdir(parents=True)
     broken.write_text("if true; then\n")
 
-    ran = doctor("lint", "--json", cwd=tmp_path)
+    ran = inside("lint", "--json", cwd=tmp_path)
 
     assert ran.code == 0
     assert [each["severity"] for each in json.loads(ran.out)["findings"]] == ["warning"]
@@ -231,8 +231,8 @@ def test_a_file_that_was_named_and_cannot_be_parsed_is_void(
     make_repository(tmp_path, {name: content, "x/good.sh": "set -e\ntrue\n"})
 
     # Among others of the repository it decides nothing.
-    assert doctor("lint", cwd=tmp_path).code == 0
-    ran = doctor("lint", "x/good.sh", name, cwd=tmp_path)
+    assert inside("lint", cwd=tmp_path).code == 0
+    ran = inside("lint", "x/good.sh", name, cwd=tmp_path)
 
     assert ran.code == 86, ran
     assert f"{name} was named, and could not be read" in " ".join(ran.out.split())
@@ -241,6 +241,6 @@ def test_a_file_that_was_named_and_cannot_be_parsed_is_void(
 def test_what_is_no_yaml_is_said_once(tmp_path: Path) -> None:
     make_repository(tmp_path, {".buildkite/pipeline.yml": "label: [a\n"})
 
-    ran = doctor("lint", "--json", cwd=tmp_path)
+    ran = inside("lint", "--json", cwd=tmp_path)
 
     assert findings(ran) == [("pipeline/unparsable-yaml", ".buildkite/pipeline.yml", 2)]

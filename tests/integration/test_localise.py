@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.test_correctness import LIMIT_S, ONE_PAIR, Bench, bench, check
-from tests.support.cli import Ran, begin, doctor
+from tests.support.cli import Ran, begin, inside
 
 pytestmark = pytest.mark.integration
 __all__ = ["bench"]
@@ -41,7 +41,7 @@ def results(bench: Bench) -> dict[str, str]:
 def again(bench: Bench, *more: str) -> Ran:
     """Run the command for the smallest condition."""
     _, *words = shlex.split(localised(bench)["command"])
-    return doctor(*words, *more, cwd=bench.directory, timeout=LIMIT_S)
+    return inside(*words, *more, cwd=bench.directory)
 
 
 def test_a_fault_of_one_prompt_is_named_with_starts_that_have_it_and_one_that_has_not(

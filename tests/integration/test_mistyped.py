@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import doctor
+from tests.support.cli import inside
 
 pytestmark = pytest.mark.integration
 
@@ -56,7 +56,7 @@ pytestmark = pytest.mark.integration
 def test_a_slip_is_answered_by_what_to_write(line: str, hint: str, tmp_path: Path) -> None:
     (tmp_path / "kept.jsonl").touch()
 
-    ran = doctor(*shlex.split(line), cwd=tmp_path, env={"COLUMNS": "200"})
+    ran = inside(*shlex.split(line), cwd=tmp_path, env={"COLUMNS": "200"})
 
     assert ran.code == 2, ran
     assert hint in ran.err, ran
@@ -67,7 +67,7 @@ def test_a_slip_is_answered_by_what_to_write(line: str, hint: str, tmp_path: Pat
 )
 @pytest.mark.gate(1)
 def test_nothing_is_proposed_that_is_not_alike(line: str, tmp_path: Path) -> None:
-    ran = doctor(*line.split(), cwd=tmp_path)
+    ran = inside(*line.split(), cwd=tmp_path)
 
     assert ran.code == 2, ran
     assert "did you mean" not in ran.err, ran

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.preload_venvs import Venv, interpreters
-from tests.support.cli import doctor
+from tests.support.cli import inside
 
 pytestmark = pytest.mark.integration
 
@@ -24,16 +24,16 @@ def venv(tmp_path: Path) -> Venv:
 
 def rules_shown(directory: Path) -> list[str]:
     """The rules that `preload status` prints, in its order."""
-    status = doctor("preload", "status", cwd=directory)
+    status = inside("preload", "status", cwd=directory)
     rows = [line.split() for line in status.out.splitlines()]
     return [words[1] for words in rows if words[:1] == ["rule"]]
 
 
 def test_a_dry_run_says_what_install_does_and_changes_nothing(venv: Venv, tmp_path: Path) -> None:
     before = venv.files()
-    plan = doctor("preload", "install", "--dry-run", RULE, "--json", cwd=tmp_path)
+    plan = inside("preload", "install", "--dry-run", RULE, "--json", cwd=tmp_path)
     assert (plan.code, venv.files()) == (0, before), plan
-    install = doctor("preload", "install", RULE, "--json", cwd=tmp_path)
+    install = inside("preload", "install", RULE, "--json", cwd=tmp_path)
     (planned,), (done,) = (json.loads(ran.out)["facts"]["targets"] for ran in (plan, install))
     assert (planned["state"], done["state"]) == ("planned", "changed")
     assert planned["actions"] == done["actions"]
@@ -41,7 +41,7 @@ def test_a_dry_run_says_what_install_does_and_changes_nothing(venv: Venv, tmp_pa
     assert set(json.loads(install.out)["facts"]["changed"]) == {
         action["path"] for action in done["actions"]
     }
-    again = json.loads(doctor("preload", "install", RULE, "--json", cwd=tmp_path).out)["facts"]
+    again = json.loads(inside("preload", "install", RULE, "--json", cwd=tmp_path).out)["facts"]
     assert (again["changed"], again["targets"][0]["state"]) == ([], "unchanged")
 
 
@@ -56,7 +56,7 @@ def test_all_ways_to_give_a_rule_unite(venv: Venv, tmp_path: Path) -> None:
         "--venv",
         venv.directory,
     )
-    assert doctor(*line, cwd=tmp_path).code == 0
+    assert inside(*line, cwd=tmp_path).code == 0
     assert rules_shown(tmp_path) == [RULE, "third=json", VLLM]
 
 
@@ -66,15 +66,15 @@ def test_rules_of_the_configuration_are_meant_where_none_is_typed(
     (tmp_path / "ci-doctor.toml").write_text('[setup-env]\npreload = ["vllm"]\nvenvs = [".venv"]\n')
     below = tmp_path / "below"
     below.mkdir()
-    assert doctor("preload", "install", cwd=below).code == 0
+    assert inside("preload", "install", cwd=below).code == 0
     assert rules_shown(below) == [VLLM]
-    replaced = doctor("preload", "install", "--replace", RULE, "--json", cwd=below)
+    replaced = inside("preload", "install", "--replace", RULE, "--json", cwd=below)
     assert json.loads(replaced.out)["facts"]["targets"][0]["rules"] == [RULE]
 
 
 def test_setup_env_knows_the_presets(venv: Venv, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "pkg"\nversion = "1.0"\n')
-    assert doctor("setup-env", "--preload", "vllm", cwd=tmp_path).code == 0
+    assert inside("setup-env", "--preload", "vllm", cwd=tmp_path).code == 0
     assert rules_shown(tmp_path) == [VLLM]
 
 
@@ -90,7 +90,7 @@ def test_what_cannot_be_a_rule_is_a_usage_error(
     venv: Venv, tmp_path: Path, line: list[str], said: str
 ) -> None:
     before = venv.files()
-    ran = doctor("preload", *line, cwd=tmp_path)
+    ran = inside("preload", *line, cwd=tmp_path)
     assert (ran.code, ran.out, said in " ".join(ran.err.split()), venv.files()) == (
         2,
         "",
@@ -104,7 +104,7 @@ def test_each_target_is_told_and_a_refused_one_holds_back_the_others(
 ) -> None:
     before = venv.files()
     line = ["preload", "install", RULE, "--json", "--venv", ".venv", "--python", "no-such-python"]
-    ran = doctor(*line, cwd=tmp_path)
+    ran = inside(*line, cwd=tmp_path)
     report = json.loads(ran.out)
     states = {Path(each["python"]).name: each["state"] for each in report["facts"]["targets"]}
     assert (ran.code, report["verdict"], states) == (
@@ -121,21 +121,21 @@ def test_removing_says_what_it_would_remove_and_then_leaves_nothing(
     venv: Venv, tmp_path: Path
 ) -> None:
     before = venv.files()
-    assert doctor("preload", "install", RULE, "second=json", cwd=tmp_path).code == 0
+    assert inside("preload", "install", RULE, "second=json", cwd=tmp_path).code == 0
     armed = venv.files()
-    assert "would remove 6 files" in doctor("preload", "remove", "--dry-run", cwd=tmp_path).out
+    assert "would remove 6 files" in inside("preload", "remove", "--dry-run", cwd=tmp_path).out
     assert venv.files() == armed
-    assert doctor("preload", "remove", "--trigger", "second", cwd=tmp_path).code == 0
+    assert inside("preload", "remove", "--trigger", "second", cwd=tmp_path).code == 0
     assert rules_shown(tmp_path) == [RULE]
-    assert "removed 6 files" in doctor("preload", "remove", cwd=tmp_path).out
+    assert "removed 6 files" in inside("preload", "remove", cwd=tmp_path).out
     assert venv.files() == before
-    assert "nothing to change in 1 interpreter" in doctor("preload", "remove", cwd=tmp_path).out
+    assert "nothing to change in 1 interpreter" in inside("preload", "remove", cwd=tmp_path).out
 
 
 def test_status_shows_what_runs_at_every_start_with_its_cost(venv: Venv, tmp_path: Path) -> None:
     venv.put({"theirs.py": "", "theirs.pth": "import theirs\n"})
-    assert doctor("preload", "install", RULE, cwd=tmp_path).code == 0
-    ran = doctor(
+    assert inside("preload", "install", RULE, cwd=tmp_path).code == 0
+    ran = inside(
         "preload", "status", "--json", "--venv", ".venv", "--python", "no-such-python", cwd=tmp_path
     )
     report = json.loads(ran.out)
@@ -153,26 +153,26 @@ def test_a_truncated_shim_is_seen_and_python_starts_and_what_to_do_helps(
     name: str, venv: Venv, tmp_path: Path
 ) -> None:
     before = venv.files()
-    assert doctor("preload", "install", RULE, cwd=tmp_path).code == 0
+    assert inside("preload", "install", RULE, cwd=tmp_path).code == 0
     path = venv.site_dir / name
     path.write_bytes(path.read_bytes()[:150])
 
     started = venv.run("-c", "print(1)")
     assert (started.returncode, started.stdout) == (0, "1\n")
-    status = doctor("preload", "status", cwd=tmp_path)
+    status = inside("preload", "status", cwd=tmp_path)
     assert "edited" in status.out, status
-    verify = doctor("preload", "verify", "--runs", "1", cwd=tmp_path)
+    verify = inside("preload", "verify", "--runs", "1", cwd=tmp_path)
     assert verify.code == 1, verify
     for command in (("install", RULE), ("remove",)):
-        refused = doctor("preload", *command, "--json", cwd=tmp_path)
+        refused = inside("preload", *command, "--json", cwd=tmp_path)
         report = json.loads(refused.out)
         assert (refused.code, report["findings"][0]["rule"]) == (1, "preload/edited-file"), refused
         assert f"mv {path} /tmp/" in report["findings"][0]["remedy"]
 
     path.unlink()
-    assert doctor("preload", "install", RULE, cwd=tmp_path).code == 0
-    assert "edited" not in doctor("preload", "status", cwd=tmp_path).out
-    assert doctor("preload", "remove", cwd=tmp_path).code == 0
+    assert inside("preload", "install", RULE, cwd=tmp_path).code == 0
+    assert "edited" not in inside("preload", "status", cwd=tmp_path).out
+    assert inside("preload", "remove", cwd=tmp_path).code == 0
     assert venv.files() == before
 
 
@@ -181,18 +181,19 @@ def test_a_truncated_shim_is_seen_and_python_starts_and_what_to_do_helps(
 def test_a_name_with_a_line_break_is_an_error_of_the_user(command: str, tmp_path: Path) -> None:
     words = ("--rule", RULE) if command == "install" else ()
 
-    ran = doctor("preload", command, "--venv", "new\nline", *words, cwd=tmp_path)
+    ran = inside("preload", command, "--venv", "new\nline", *words, cwd=tmp_path)
 
     assert ran.code == 2, ran
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("name", ["new\nline", "-dash", "s\u2028ep", os.fsdecode(b"caf\xe9")])
 def test_an_environment_with_an_odd_name_is_served(name: str, tmp_path: Path) -> None:
     venv = Venv(interpreters()["own"], tmp_path / "v")
     venv.directory.rename(tmp_path / name)
 
     for command in (("install", RULE), ("status",), ("remove",)):
-        ran = doctor("preload", *command, f"--venv={name}", cwd=tmp_path)
+        ran = inside("preload", *command, f"--venv={name}", cwd=tmp_path)
         assert ran.code == 0, ran
 
     assert not list((tmp_path / name).rglob("*ci_doctor*"))
@@ -226,20 +227,20 @@ def test_remove_all_removes_each_shim_that_this_user_installed_but_an_edited_one
     # No interpreter of this machine is one of them.
     environ = {"HOME": str(known[0]), "XDG_STATE_HOME": "", "PATH": str(known[1])}
     words = [f"--venv={each.directory}" for each in venvs]
-    assert doctor("preload", "install", RULE, *words, cwd=tmp_path, env=environ).code == 0
+    assert inside("preload", "install", RULE, *words, cwd=tmp_path, env=environ).code == 0
     venvs[0].python.unlink()
     edited = venvs[1].site_dir / "_ci_doctor_preload.py"
     edited.write_text(f"{edited.read_text()}# mine\n")
 
-    ran = doctor("preload", "remove", "--all", cwd=known[1], env=environ)
+    ran = inside("preload", "remove", "--all", cwd=known[1], env=environ)
 
     assert (ran.code, "removed" in ran.err, str(edited) in ran.err) == (1, True, True), ran
     left = [bool(list(each.site_dir.glob("*ci_doctor*"))) for each in venvs]
     assert left == [False, True, False]
 
     edited.unlink()
-    assert doctor("preload", "remove", "--all", cwd=known[1], env=environ).code == 0
+    assert inside("preload", "remove", "--all", cwd=known[1], env=environ).code == 0
     assert not list(venvs[1].site_dir.glob("*ci_doctor*"))
-    again = doctor("preload", "remove", "--all", "--dry-run", cwd=known[1], env=environ)
+    again = inside("preload", "remove", "--all", "--dry-run", cwd=known[1], env=environ)
     assert (again.code, "no shim was found" in again.out) == (0, True), again
     assert not list(known[0].rglob("preload-sites"))

@@ -259,6 +259,7 @@ def test_a_test_that_its_order_breaks_each_time_is_failed(project: TestProject) 
     assert "ci-doctor pytest --explain-flaky" in finding["remedy"]
 
 
+@pytest.mark.nightly
 def test_a_failure_that_its_order_does_not_repeat_is_flaky(project: TestProject) -> None:
     project.put("test_a.py", "def test_before(): pass\n")
     project.put("test_once.py", ONCE)
@@ -275,6 +276,7 @@ def test_a_failure_that_its_order_does_not_repeat_is_flaky(project: TestProject)
     ]
 
 
+@pytest.mark.nightly
 def test_a_failure_of_every_second_run_is_flaky(project: TestProject) -> None:
     project.put("test_a.py", "def test_before(): pass\n")
     project.put(

@@ -13,7 +13,7 @@ import pytest
 from ci_doctor.commands.report import open_page
 from ci_doctor.errors import UsageError
 from tests.support import stand_in_agent
-from tests.support.cli import doctor, environment, words
+from tests.support.cli import environment, inside, words
 
 pytestmark = pytest.mark.integration
 
@@ -22,12 +22,12 @@ pytestmark = pytest.mark.integration
 def written(tmp_path: Path) -> Path:
     """A folder that holds the reports of two commands of one job."""
     for word, folder in (("75", "reports/explain"), ("nonsense", "reports/explain-2")):
-        doctor("explain", word, "--report-dir", folder, cwd=tmp_path)
+        inside("explain", word, "--report-dir", folder, cwd=tmp_path)
     return tmp_path / "reports"
 
 
 def test_reports_are_shown_oldest_first(written: Path) -> None:
-    ran = doctor("report", written, cwd=written)
+    ran = inside("report", written, cwd=written)
 
     assert ran.code == 0, ran
     assert ran.out.index("75:") < ran.out.index("nonsense")
@@ -38,7 +38,7 @@ def test_reports_are_shown_oldest_first(written: Path) -> None:
 )
 @pytest.mark.gate(1)
 def test_a_report_is_shown_in_each_form(written: Path, form: str, begins: str) -> None:
-    ran = doctor("report", written / "explain", "--format", form, cwd=written)
+    ran = inside("report", written / "explain", "--format", form, cwd=written)
 
     assert (ran.code, ran.out.startswith(begins)) == (0, True), ran
 
@@ -48,38 +48,38 @@ def test_a_folder_without_a_report_and_a_broken_report_are_usage_errors(written:
     (written / "explain" / "report.json").write_text("{")
 
     for folder in ("empty", "explain"):
-        ran = doctor("report", folder, cwd=written)
+        ran = inside("report", folder, cwd=written)
         assert ran.code == 2, ran
         assert "hint:" in ran.err
 
 
 def test_the_newest_report_here_is_shown_where_a_browser_is(tmp_path: Path) -> None:
     for word, folder in (("75", "ci-doctor-report"), ("86", "ci-doctor-report-2")):
-        doctor("explain", word, "--report-dir", folder, cwd=tmp_path)
+        inside("explain", word, "--report-dir", folder, cwd=tmp_path)
     browser = tmp_path / "browser"
     browser.write_text('#!/bin/sh\necho "$@" > shown\n')
     browser.chmod(0o755)
 
-    ran = doctor("report", "--open", cwd=tmp_path, env={"BROWSER": f"nope:{browser} --new '%s' &"})
+    ran = inside("report", "--open", cwd=tmp_path, env={"BROWSER": f"nope:{browser} --new '%s' &"})
 
     assert (ran.code, ran.out) == (0, "opened ci-doctor-report-2/report.html\n"), ran
     page = tmp_path / "ci-doctor-report-2" / "report.html"
     assert (tmp_path / "shown").read_text() == f"--new {page.as_uri()}\n"
     # The one that was asked for, even if it has no page yet.
-    named = doctor("report", "--open", "ci-doctor-report", cwd=tmp_path, env={"BROWSER": "true"})
+    named = inside("report", "--open", "ci-doctor-report", cwd=tmp_path, env={"BROWSER": "true"})
     assert named.out == "opened ci-doctor-report/report.html\n"
     # Text, and where it lies.
-    shown = doctor("report", "ci-doctor-report/report.json", cwd=tmp_path)
+    shown = inside("report", "ci-doctor-report/report.json", cwd=tmp_path)
     assert shown.out.endswith("\nreport: ci-doctor-report/report.html\n"), shown
 
 
 def test_the_newest_of_several_below_a_folder_is_shown(tmp_path: Path) -> None:
     for folder in ("a", "kept/one", "kept/two"):
-        doctor("explain", "75", "--report-dir", folder, cwd=tmp_path)
+        inside("explain", "75", "--report-dir", folder, cwd=tmp_path)
     (tmp_path / "z").mkdir()
     (tmp_path / "z" / "report.json").write_text("{}")
 
-    ran = doctor("report", "--open", cwd=tmp_path, env={"BROWSER": "true"})
+    ran = inside("report", "--open", cwd=tmp_path, env={"BROWSER": "true"})
 
     assert (ran.code, ran.out) == (0, "opened kept/two/report.html\n"), ran
 
@@ -119,13 +119,13 @@ def test_a_browser_that_stays_open_holds_nobody_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words_", [("--open",), ("--publish",), ("one", "--publish", "--open")])
 def test_what_report_cannot_know_is_asked_for(tmp_path: Path, words_: tuple[str, ...]) -> None:
-    ran = doctor("report", *words_, cwd=tmp_path)
+    ran = inside("report", *words_, cwd=tmp_path)
 
     assert (ran.code, "hint: name" in ran.err) == (2, True), ran
 
 
 def test_publishing_outside_a_job_says_so_and_changes_nothing(written: Path) -> None:
-    ran = doctor("report", written, "--publish", cwd=written)
+    ran = inside("report", written, "--publish", cwd=written)
 
     assert (ran.code, ran.out) == (0, ""), ran
     assert "nothing is published" in ran.err
@@ -143,7 +143,7 @@ def test_publishing_in_a_job_annotates_and_a_broken_report_holds_up_no_other(
         "PATH": f"{tmp_path / 'agent'}:{os.environ['PATH']}",
     }
 
-    ran = doctor("report", written, "--publish", cwd=tmp_path, env=job)
+    ran = inside("report", written, "--publish", cwd=tmp_path, env=job)
 
     assert ran.code == 0, ran
     assert "explain-2/report.json is not published" in ran.err
@@ -162,7 +162,7 @@ def _argv(call: dict[str, Any]) -> list[str]:
 
 
 def test_json_of_the_command_line_is_the_report_as_it_was_written(written: Path) -> None:
-    ran = doctor("report", written / "explain", "--json", cwd=written)
+    ran = inside("report", written / "explain", "--json", cwd=written)
 
     assert json.loads(ran.out) == json.loads((written / "explain" / "report.json").read_text())
 
@@ -186,7 +186,7 @@ def test_an_empty_report_directory_is_none(tmp_path: Path) -> None:
     for name in ("report.md", "report.html", "junit.xml"):
         (tmp_path / name).write_text("mine")
 
-    ran = doctor("explain", "75", "--report-dir", "", cwd=tmp_path)
+    ran = inside("explain", "75", "--report-dir", "", cwd=tmp_path)
 
     assert ran.code == 0, ran
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
@@ -215,7 +215,7 @@ def test_a_token_in_the_name_of_a_tag_reaches_no_output(tmp_path: Path) -> None:
     ):
         subprocess.run(["git", *words_], cwd=tmp_path, check=True)
 
-    ran = doctor("setup-env", "--report-dir", "r", cwd=tmp_path)
+    ran = inside("setup-env", "--report-dir", "r", cwd=tmp_path)
 
     everything = ran.out + ran.err
     for path in (tmp_path / "r").iterdir():
@@ -228,6 +228,6 @@ def test_a_pipe_with_the_name_of_a_report_is_passed_over_and_not_waited_for(tmp_
     (tmp_path / "other").mkdir()
     os.mkfifo(tmp_path / "other" / "report.json")
 
-    ran = doctor("report", cwd=tmp_path)
+    ran = inside("report", cwd=tmp_path)
 
     assert (ran.code, "no report lies here" in ran.err) == (2, True)

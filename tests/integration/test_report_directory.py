@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import begin, doctor, words
+from tests.support.cli import begin, doctor, inside, words
 
 pytestmark = pytest.mark.integration
 
@@ -57,7 +57,7 @@ def test_a_second_run_in_a_directory_in_use_is_refused_and_harms_nothing(tmp_pat
     with a_run_under_way(tmp_path, "--report-dir", str(directory)):
         logs = sorted(directory.rglob("*"))
 
-        second = doctor("launch", *SERVICE, "--report-dir", directory, "--", "true", cwd=tmp_path)
+        second = inside("launch", *SERVICE, "--report-dir", directory, "--", "true", cwd=tmp_path)
 
         assert second.code == 2, second
         assert "another run of ci-doctor is writing to" in second.err
@@ -71,7 +71,7 @@ def test_below_a_root_a_second_run_takes_the_next_folder(tmp_path: Path) -> None
     with a_run_under_way(tmp_path, "--report-dir", str(root / "launch")):
         environment = {"CI_DOCTOR_REPORT_DIR": str(root)}
 
-        second = doctor("launch", *SERVICE, "--", "true", cwd=tmp_path, env=environment)
+        second = inside("launch", *SERVICE, "--", "true", cwd=tmp_path, env=environment)
 
         assert second.code == 0, second
         assert (root / "launch-2" / "report.json").exists()
@@ -82,7 +82,7 @@ def test_a_killed_run_leaves_its_directory_free(tmp_path: Path) -> None:
     with a_run_under_way(tmp_path, "--report-dir", str(directory)) as first:
         first.kill()
 
-    ran = doctor("launch", *SERVICE, "--report-dir", directory, "--", "true", cwd=tmp_path)
+    ran = inside("launch", *SERVICE, "--report-dir", directory, "--", "true", cwd=tmp_path)
 
     assert ran.code == 0, ran
 
@@ -91,7 +91,7 @@ def test_a_link_to_a_directory_in_use_is_that_directory(tmp_path: Path) -> None:
     directory = tmp_path / "r"
     (tmp_path / "link").symlink_to("r")
     with a_run_under_way(tmp_path, "--report-dir", str(directory)):
-        second = doctor("explain", "75", "--report-dir", tmp_path / "link", cwd=tmp_path)
+        second = inside("explain", "75", "--report-dir", tmp_path / "link", cwd=tmp_path)
 
         assert second.code == 2, second
         assert not (directory / "report.json").exists()
@@ -100,7 +100,7 @@ def test_a_link_to_a_directory_in_use_is_that_directory(tmp_path: Path) -> None:
 def test_a_run_below_a_directory_in_use_harms_nothing(tmp_path: Path) -> None:
     directory = tmp_path / "r"
     with a_run_under_way(tmp_path, "--report-dir", str(directory)) as first:
-        second = doctor("launch", *SERVICE, "--report-dir", "r/logs", "--", "true", cwd=tmp_path)
+        second = inside("launch", *SERVICE, "--report-dir", "r/logs", "--", "true", cwd=tmp_path)
         assert first.poll() is None
 
     assert second.code == 0, second
@@ -111,7 +111,7 @@ def test_a_run_below_a_directory_in_use_harms_nothing(tmp_path: Path) -> None:
 
 def test_without_a_name_each_of_several_runs_at_once_has_its_own(tmp_path: Path) -> None:
     with a_run_under_way(tmp_path), a_second_start_of(tmp_path):
-        third = doctor("launch", *SERVICE, "--", "true", cwd=tmp_path)
+        third = inside("launch", *SERVICE, "--", "true", cwd=tmp_path)
 
     assert third.code == 0, third
     assert third.err.endswith("\nreport: ci-doctor-report-3/report.json\n"), third
@@ -132,7 +132,7 @@ def test_a_live_run_cannot_be_resumed_and_loses_nothing(tmp_path: Path) -> None:
     with a_run_under_way(tmp_path, "--report-dir", str(directory)):
         logs = sorted(directory.rglob("*"))
 
-        second = doctor("correctness", "--resume", "r", "--baseline", "true", cwd=tmp_path)
+        second = inside("correctness", "--resume", "r", "--baseline", "true", cwd=tmp_path)
 
         assert second.code == 2, second
         assert sorted(directory.rglob("*")) == logs
@@ -145,7 +145,7 @@ def test_what_a_killed_run_left_below_a_root_stays(tmp_path: Path) -> None:
     log = root / "launch" / "logs" / "sleeper-1.log"
     log.write_text("the evidence of a run that was killed")
 
-    ran = doctor(
+    ran = inside(
         "launch", *SERVICE, "--", "true", cwd=tmp_path, env={"CI_DOCTOR_REPORT_DIR": str(root)}
     )
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.integration.test_services import listening_process
-from tests.support.cli import BARE, Ran, begin, doctor
+from tests.support.cli import BARE, Ran, begin, inside
 from tests.support.postgres import NEEDS_POSTGRES
 from tests.support.postgres import PROGRAMS as PROGRAMS_OF_POSTGRES
 from tests.support.report_schema import checked_report
@@ -74,13 +74,12 @@ class Bench:
         (self.directory / "ci-doctor.toml").write_text("\n".join(lines) + "\n")
 
     def check(self, *flags: str) -> Ran:
-        return doctor(
+        return inside(
             "restart-check",
             "--report-dir",
             str(self.reports),
             *flags,
             cwd=self.directory,
-            timeout=LIMIT_S,
         )
 
     def begin(self) -> subprocess.Popen[bytes]:
@@ -745,7 +744,7 @@ def test_the_example_ends_as_its_readme_says(
 ) -> None:
     pytest.importorskip("numpy")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    ran = doctor(
+    ran = inside(
         "restart-check",
         "--config",
         config,
@@ -753,7 +752,6 @@ def test_the_example_ends_as_its_readme_says(
         str(tmp_path),
         cwd=EXAMPLE,
         env={"PATH": path},
-        timeout=120,
     )
     report = json.loads((tmp_path / "report.json").read_text())
     found = {finding["rule"] for finding in report["findings"] if finding["severity"] == "error"}

@@ -91,6 +91,7 @@ def test_both_streams_stay_apart_and_every_byte_stays_as_it_is(tmp_path: Path) -
     assert ended.stderr.endswith(b"\xff\0no line")
 
 
+@pytest.mark.nightly
 def test_a_hundred_megabytes_arrive_whole_and_the_log_keeps_both_ends(tmp_path: Path) -> None:
     program = (
         "import os, random, sys; block = random.Random(1).randbytes(1 << 20); "
@@ -202,6 +203,7 @@ def test_the_status_is_the_commands(tmp_path: Path, status: int) -> None:
     assert diagnosed(tmp_path, "sh", "-c", f"exit {status}").code == status
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_the_signal_that_ends_the_command_ends_ci_doctor(
     tmp_path: Path, number: signal.Signals
@@ -567,6 +569,7 @@ def test_on_a_terminal_the_command_has_one_of_the_same_size_and_no_byte_is_chang
         assert b"[True, True, True] 123\r\n\x1b[1mbold\x1b[0m\tend\r\n" in terminal.written
 
 
+@pytest.mark.nightly
 def test_where_stderr_alone_is_a_terminal_stdout_stays_a_pipe(tmp_path: Path) -> None:
     program = "import os; print([os.isatty(n) for n in range(3)])"
     line = shlex.join((*ON_TERMINAL, sys.executable, "-c", program))
@@ -575,6 +578,7 @@ def test_where_stderr_alone_is_a_terminal_stdout_stays_a_pipe(tmp_path: Path) ->
         assert b"[True, False, True]" in terminal.written
 
 
+@pytest.mark.nightly
 def test_the_keys_are_the_commands(tmp_path: Path) -> None:
     program = "read -r word; echo got $word"
     with ControllingTerminal((*ON_TERMINAL, "sh", "-c", program), cwd=tmp_path) as terminal:
@@ -600,6 +604,7 @@ def test_ctrl_c_reaches_the_command_once(tmp_path: Path) -> None:
         assert terminal.written.count(b"SIGINT") == ROUNDS
 
 
+@pytest.mark.nightly
 def test_ctrl_c_ends_ci_doctor_as_it_ends_the_command(tmp_path: Path) -> None:
     command = (*ON_TERMINAL, "sh", "-c", "echo ready; read -r _")
     with ControllingTerminal(command, cwd=tmp_path) as terminal:
@@ -609,6 +614,7 @@ def test_ctrl_c_ends_ci_doctor_as_it_ends_the_command(tmp_path: Path) -> None:
         assert "✗".encode() not in terminal.written, "nobody asked why"
 
 
+@pytest.mark.nightly
 def test_a_new_size_of_the_terminal_reaches_the_command(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys\n"
@@ -640,6 +646,7 @@ def test_a_job_is_stopped_by_its_key_and_goes_on_in_the_foreground(tmp_path: Pat
         assert b"ended with 6" in terminal.written
 
 
+@pytest.mark.nightly
 def test_a_background_process_keeps_its_terminal(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "go")
     job = shlex.join((*ON_TERMINAL, "sh", "-c", "(read -r _ < go; echo late) & exit 3"))

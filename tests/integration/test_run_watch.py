@@ -70,7 +70,7 @@ def findings(cwd: Path) -> list[str]:
     ],
     ids=["job", "subshell", "daemon", "pipe"],
 )
-@pytest.mark.gate(3)
+@pytest.mark.gate(2)
 def test_a_server_that_fails_before_it_is_ready_ends_the_script_that_waits(
     tmp_path: Path, port: int, shell: str, start: str
 ) -> None:
@@ -168,6 +168,7 @@ sys.exit(7)
     assert "device-side assert" in ran.err, "what the script wrote is the log of its server"
 
 
+@pytest.mark.nightly
 def test_a_recipe_of_make_is_a_script_too(tmp_path: Path, port: int) -> None:
     recipe = "\tSERVER --before > server.log 2>&1 & \\\n\twhile ! curl -sf localhost:$PORT; do sleep 0.3; done\n"
     script(tmp_path, f"test:\n{recipe}", port, "Makefile")
@@ -192,6 +193,7 @@ sys.exit(5)
 """
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize(
     ("end", "word"),
     [
@@ -360,6 +362,7 @@ def test_the_time_of_the_step_ends_in_evidence(tmp_path: Path) -> None:
     assert seen(tmp_path)["stalls"][0]["why"] == "deadline"
 
 
+@pytest.mark.nightly
 def test_thousands_of_short_processes_are_counted_and_cost_little(tmp_path: Path) -> None:
     text = "i=0; while [ $i -lt 3000 ]; do /bin/true; i=$((i+1)); done\n"
     (tmp_path / "job.sh").write_text(text)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support import stand_in_agent
-from tests.support.cli import Ran, doctor, environment, words
+from tests.support.cli import Ran, environment, inside, words
 from tests.support.report_schema import checked_report
 
 pytestmark = [
@@ -81,7 +81,7 @@ def project(made: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def prepared(made: Path) -> Ran:
     """What `setup-env` says of that project, for tests that only read it."""
-    return doctor("setup-env", cwd=made / "project")
+    return inside("setup-env", cwd=made / "project")
 
 
 @pytest.fixture
@@ -160,11 +160,11 @@ class TestExports:
     def test_a_pin_is_tried_by_a_build_unless_that_is_turned_off(self, project: Path) -> None:
         as_shipped: dict[str, str | None] = {"CI_DOCTOR_SETUP_ENV_VERIFY": None}
 
-        ran = doctor("setup-env", cwd=project, env=as_shipped)
+        ran = inside("setup-env", cwd=project, env=as_shipped)
         assert "; proven by a build" in " ".join(ran.err.split()), ran
         assert ran.out.strip().splitlines()[-1] == "# pkg: proven by a build"
 
-        ran = doctor("setup-env", "--verify", "never", cwd=project, env=as_shipped)
+        ran = inside("setup-env", "--verify", "never", cwd=project, env=as_shipped)
         assert ran.code == 0, ran
         assert "built" not in ran.err, ran
         assert "NOT proven by a build" in " ".join(ran.err.split()), ran
@@ -173,7 +173,7 @@ class TestExports:
     def test_dotenv_github_and_json_say_the_same(self, project: Path, prepared: Ran) -> None:
         expected = {name: value for name, value in exported(prepared).items() if name != "PWD"}
         dotenv, github, as_json = (
-            doctor("setup-env", "--format", each, cwd=project).out
+            inside("setup-env", "--format", each, cwd=project).out
             for each in ("dotenv", "github", "json")
         )
         unquoted = [line.replace("'", "") for line in dotenv.splitlines()]
@@ -184,31 +184,31 @@ class TestExports:
 
     def test_a_name_that_is_no_name_is_never_evaluated(self, tmp_path: Path) -> None:
         root = make_project(tmp_path / "p", name="a$(touch pwned)b")
-        ran = doctor("setup-env", cwd=root)
+        ran = inside("setup-env", cwd=root)
         assert ran.code != 0, ran
         assert subprocess.run(["bash", "-c", ran.out], cwd=root, check=False).returncode == ran.code
         assert not (root / "pwned").exists()
 
     def test_an_output_file_holds_them_until_a_run_fails(self, project: Path) -> None:
         line, file = ("setup-env", "--output", "out/env.sh"), project / "out" / "env.sh"
-        ran = doctor(*line, cwd=project)
+        ran = inside(*line, cwd=project)
         assert (ran.code, ran.out, "prepared" in ran.err) == (0, "", True), ran
         assert evaluated("bash", file.read_text())[PIN] == "1.2.0"
         before = file.stat().st_ino
-        again = doctor(*line, cwd=project)
+        again = inside(*line, cwd=project)
         assert "nothing to change" in again.err, again
         assert file.stat().st_ino == before  # a write would have replaced the file
-        failed = doctor(*line, "--project", "gone", cwd=project)
+        failed = inside(*line, "--project", "gone", cwd=project)
         assert (failed.code, failed.out) == (2, ""), failed
         # Old exports cannot be sourced after a failure; in another format there is no failing line.
         assert file.read_text() == "(exit 2)\n"
         (project / ".env").write_text("OLD=1\n")
         dotenv = ("--format", "dotenv", "--output", ".env", "--project", "gone")
-        assert doctor("setup-env", *dotenv, cwd=project).code == 2
+        assert inside("setup-env", *dotenv, cwd=project).code == 2
         assert not (project / ".env").exists()
 
     def test_an_output_that_is_no_file_is_left_alone(self, project: Path) -> None:
-        ran = doctor("setup-env", "--output", "/dev/null", cwd=project)
+        ran = inside("setup-env", "--output", "/dev/null", cwd=project)
         assert ran.code == 2, ran
         assert not Path("/dev/null").is_file()
 
@@ -251,7 +251,7 @@ class TestFailing:
     def test_what_an_error_prints_stops_a_script_under_set_e(
         self, options: list[str], env: dict[str, str], code: int, project: Path
     ) -> None:
-        ran = doctor("setup-env", *options, cwd=project, env={**env})
+        ran = inside("setup-env", *options, cwd=project, env={**env})
         assert ran.code == code, ran
         for shell in filter(shutil.which, ("bash", "dash", "zsh")):
             ended = subprocess.run(
@@ -288,7 +288,7 @@ class TestFailing:
 
     def test_a_broken_configuration_is_named_with_its_line(self, project: Path) -> None:
         (project / "ci-doctor.toml").write_text("[setup-env]\ndeterminsm = 'off'\n")
-        ran = doctor("setup-env", cwd=project)
+        ran = inside("setup-env", cwd=project)
         assert (ran.code, ran.out) == (2, "(exit 2)\n"), ran
         assert "ci-doctor.toml:2" in ran.err, ran
         assert "did you mean `determinism`?" in ran.err, ran
@@ -299,10 +299,10 @@ class TestFailing:
         commit(project, "after the tag")
         clone = tmp_path / "clone"
         git(tmp_path, "clone", "-q", "--depth", "1", f"file://{project}", str(clone))
-        refused = doctor("setup-env", cwd=clone)
+        refused = inside("setup-env", cwd=clone)
         assert (refused.code, refused.out) == (1, "(exit 1)\n"), refused
         assert "version/shallow-clone" in refused.err, refused
-        assert PIN in exported(doctor("setup-env", "--allow-fallback", cwd=clone))
+        assert PIN in exported(inside("setup-env", "--allow-fallback", cwd=clone))
 
     @pytest.mark.parametrize("module", ["vcs_versioning", "msgspec", "click"])
     @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ class TestFailing:
     def test_a_dry_run_that_fails_leaves_the_output_file(self, project: Path) -> None:
         (project / "env.sh").write_text("mine\n")
         line = ("setup-env", "--dry-run", "--output", "env.sh", "--project", "gone")
-        assert doctor(*line, cwd=project).code == 2
+        assert inside(*line, cwd=project).code == 2
         assert (project / "env.sh").read_text() == "mine\n"
 
     def test_stderr_may_be_closed_and_stdout_may_not(self, project: Path, on_path: str) -> None:
@@ -365,21 +365,21 @@ class TestRunningItAgain:
         self, project: Path, prepared: Ran
     ) -> None:
         first = _ours(prepared)
-        again = doctor("setup-env", cwd=project, env={**first})
+        again = inside("setup-env", cwd=project, env={**first})
         assert (again.code, "nothing to change" in again.err) == (0, True), again
         commit(project, "next")
-        second = _ours(doctor("setup-env", cwd=project, env={**first}))
+        second = _ours(inside("setup-env", cwd=project, env={**first}))
         assert (first[PIN], second[PIN][:11]) == ("1.2.0", "1.2.1.dev1+"), second
 
     def test_a_persons_pin_is_kept_and_reported(self, project: Path) -> None:
-        ran = doctor("setup-env", cwd=project, env={PIN: "9.9"})
+        ran = inside("setup-env", cwd=project, env={PIN: "9.9"})
         assert ran.code == 0, ran
         assert PIN not in exported(ran)
         assert f"{PIN}=9.9 is set and stays" in ran.err.replace("\n  ", " "), ran
 
     def test_a_pin_changed_by_hand_since_is_a_persons(self, project: Path, prepared: Ran) -> None:
         assert PIN not in _ours(
-            doctor("setup-env", cwd=project, env={**_ours(prepared), PIN: "9.9"})
+            inside("setup-env", cwd=project, env={**_ours(prepared), PIN: "9.9"})
         )
 
 
@@ -397,7 +397,7 @@ class TestProjects:
             make_project(tmp_path / "1", "one", "v1.0"),
             make_project(tmp_path / "2", "two", "v2.0"),
         )
-        pins = exported(doctor("setup-env", "--project", one, "--project", two, cwd=tmp_path))
+        pins = exported(inside("setup-env", "--project", one, "--project", two, cwd=tmp_path))
         assert pins["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_ONE"] == "1.0"
         assert pins["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_TWO"] == "2.0"
 
@@ -412,14 +412,14 @@ class TestProjects:
             (root / "setup.py").write_text(SETUP_PY.format(name=f"p{number}"))
             commit(root, "setup.py")
             git(root, "tag", f"v{number}.1")
-        ran = doctor("setup-env", "--project", roots[0], "--project", roots[1], cwd=tmp_path)
+        ran = inside("setup-env", "--project", roots[0], "--project", roots[1], cwd=tmp_path)
         assert (ran.code, ran.out) == (1, "(exit 1)\n"), ran
         assert "version/conflicting-pins" in ran.err, ran
 
 
 class TestWithoutAProject:
     def test_determinism_is_set_and_the_pins_are_skipped_with_a_note(self, tmp_path: Path) -> None:
-        ran = doctor("setup-env", cwd=tmp_path)
+        ran = inside("setup-env", cwd=tmp_path)
         assert ran.code == 0, ran
         assert _ours(ran)["PYTHONHASHSEED"] == "0"
         assert "setup-env/no-project" in ran.err
@@ -437,14 +437,14 @@ class TestWithoutAProject:
             (tmp_path / "ci-doctor.toml").write_text('[setup-env]\nprojects = ["."]\n')
         else:
             env = {"CI_DOCTOR_SETUP_ENV_PROJECTS": '["."]'}
-        ran = doctor(*words, cwd=tmp_path, env=env)
+        ran = inside(*words, cwd=tmp_path, env=env)
         assert (ran.code, ran.out) == (2, "(exit 2)\n"), ran
         assert "has no pyproject.toml" in " ".join(ran.err.split())
 
 
 class TestDeterminism:
     def test_off_sets_nothing(self, project: Path) -> None:
-        assert set(_ours(doctor("setup-env", "--determinism", "off", cwd=project))) == {
+        assert set(_ours(inside("setup-env", "--determinism", "off", cwd=project))) == {
             PIN,
             COMMIT,
             "CI_DOCTOR_EXPORTS",
@@ -455,27 +455,27 @@ class TestDeterminism:
         self, project: Path
     ) -> None:
         env = {"CUBLAS_WORKSPACE_CONFIG": ":16:8", "NCCL_DETERMINISTIC": "1"}
-        ran = doctor("setup-env", cwd=project, env=env)
+        ran = inside("setup-env", cwd=project, env=env)
         assert "CUBLAS_WORKSPACE_CONFIG" not in _ours(ran)
         assert "determinism/no-effect" in ran.err, ran
         # How it was done is for a reader who asks.
         assert "Determinism, as requested" not in ran.err
         assert "Interpreters" not in ran.err
-        shown = doctor("setup-env", "--dry-run", cwd=project, env=env)
+        shown = inside("setup-env", "--dry-run", cwd=project, env=env)
         assert "CUBLAS_WORKSPACE_CONFIG=:16:8  (the environment)" in shown.err, shown
 
     def test_strict_says_that_it_is_not_what_is_shipped_and_what_it_left_is_a_finding(
         self, project: Path
     ) -> None:
-        strict = doctor("setup-env", "--determinism", "strict", cwd=project)
+        strict = inside("setup-env", "--determinism", "strict", cwd=project)
         assert _ours(strict)["VLLM_BATCH_INVARIANT"] == "1"
         assert "determinism/strict" in strict.err, strict
-        ran = doctor("setup-env", cwd=project, env={**_ours(strict)})
+        ran = inside("setup-env", cwd=project, env={**_ours(strict)})
         assert "determinism/left-over" in ran.err, ran
         assert "unset VLLM_BATCH_INVARIANT" in ran.err, ran
 
     def test_what_batch_invariant_mode_overwrites_is_said(self, project: Path) -> None:
-        ran = doctor("setup-env", "--json", cwd=project, env={"VLLM_BATCH_INVARIANT": "1"})
+        ran = inside("setup-env", "--json", cwd=project, env={"VLLM_BATCH_INVARIANT": "1"})
         rows = {row["name"]: row["effective"] for row in report_of(ran)["facts"]["determinism"]}
         assert rows["CUBLAS_WORKSPACE_CONFIG"].startswith(
             "overwritten: vLLM with VLLM_BATCH_INVARIANT=1"
@@ -492,21 +492,21 @@ class TestPreload:
     def test_it_is_installed_shown_and_removed(self, project: Path, venv: Path) -> None:
         site = self.site(venv)
         before = sorted(site.iterdir())
-        ran = doctor("setup-env", "--venv", venv, "--preload", self.RULE, cwd=project)
+        ran = inside("setup-env", "--venv", venv, "--preload", self.RULE, cwd=project)
         assert ran.code == 0, ran
         assert str(site) in ran.err, ran
-        assert self.RULE in doctor("preload", "status", "--venv", venv, cwd=project).out
-        again = doctor(
+        assert self.RULE in inside("preload", "status", "--venv", venv, cwd=project).out
+        again = inside(
             "setup-env", "--venv", venv, "--preload", self.RULE, cwd=project, env={**_ours(ran)}
         )
         assert "nothing to change" in again.err, again
-        assert doctor("preload", "remove", "--venv", venv, cwd=project).code == 0
+        assert inside("preload", "remove", "--venv", venv, cwd=project).code == 0
         assert sorted(site.iterdir()) == before
 
     def test_a_dry_run_installs_nothing(self, project: Path, venv: Path) -> None:
         before = sorted(self.site(venv).rglob("*"))
         line = ("--venv", venv, "--preload", self.RULE, "--dry-run", "--output", "env.sh")
-        ran = doctor("setup-env", *line, cwd=project)
+        ran = inside("setup-env", *line, cwd=project)
         assert (ran.code, ran.out) == (0, ""), ran
         assert "would change" in ran.err, ran
         assert sorted(self.site(venv).rglob("*")) == before
@@ -524,28 +524,28 @@ class TestPreload:
         elif place == "on PATH":
             env = {"PATH": f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}"}
             target = venv / "bin" / "python3"
-        ran = doctor(
+        ran = inside(
             "setup-env", "--preload", self.RULE, "--dry-run", "--json", cwd=project, env=env
         )
         assert report_of(ran)["facts"]["targets"] == [str(target)], ran
 
     def test_our_own_interpreter_is_not_taken_without_a_word(self, project: Path) -> None:
         path = f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        ran = doctor(
+        ran = inside(
             "setup-env", "--preload", self.RULE, "--dry-run", cwd=project, env={"PATH": path}
         )
         assert "setup-env/own-interpreter" in ran.err, ran
 
     def test_a_rule_that_is_none_changes_nothing(self, project: Path, venv: Path) -> None:
         before = sorted(self.site(venv).rglob("*"))
-        ran = doctor("setup-env", "--venv", venv, "--preload", "nonsense", cwd=project)
+        ran = inside("setup-env", "--venv", venv, "--preload", "nonsense", cwd=project)
         assert (ran.code, ran.out) == (2, "(exit 2)\n"), ran
         assert sorted(self.site(venv).rglob("*")) == before
 
 
 class TestReports:
     def test_json_is_one_document_on_stdout_and_the_talk_is_on_stderr(self, project: Path) -> None:
-        report = report_of(doctor("setup-env", "--json", cwd=project))
+        report = report_of(inside("setup-env", "--json", cwd=project))
         assert (report["verdict"], report["exit_code"], report["command"]) == (
             "pass",
             0,
@@ -557,7 +557,7 @@ class TestReports:
     def test_json_of_a_failure_is_one_document_too(
         self, line: tuple[str, str], project: Path
     ) -> None:
-        ran = doctor("setup-env", "--json", *line, cwd=project)
+        ran = inside("setup-env", "--json", *line, cwd=project)
         report = report_of(ran)
         assert (ran.code, report["verdict"], report["exit_code"]) == (2, None, 2)
         assert report["error"]["hint"] or line[0] == "--output"
@@ -567,8 +567,8 @@ class TestReports:
         self, project: Path, tmp_path: Path
     ) -> None:
         for _ in range(2):
-            doctor("setup-env", cwd=project, env={"CI_DOCTOR_REPORT_DIR": str(tmp_path / "all")})
-        doctor("../../../escape", cwd=project, env={"CI_DOCTOR_REPORT_DIR": str(tmp_path / "all")})
+            inside("setup-env", cwd=project, env={"CI_DOCTOR_REPORT_DIR": str(tmp_path / "all")})
+        inside("../../../escape", cwd=project, env={"CI_DOCTOR_REPORT_DIR": str(tmp_path / "all")})
         assert sorted(path.name for path in (tmp_path / "all").iterdir()) == [
             "setup-env",
             "setup-env-2",
@@ -578,7 +578,7 @@ class TestReports:
     def test_a_secret_in_the_command_line_is_in_no_report(self, project: Path) -> None:
         secret = "hunter2hunter2"
         line = ("setup-env", "--report-dir", "r", f"--nope={secret}")
-        ran = doctor(*line, cwd=project, env={"MY_TOKEN": secret})
+        ran = inside(*line, cwd=project, env={"MY_TOKEN": secret})
         told = ran.out + ran.err + "".join(path.read_text() for path in (project / "r").iterdir())
         assert secret not in told
 
@@ -594,15 +594,15 @@ class TestBuildkite:
         }
 
     def test_the_jobs_own_environment_is_set_too(self, project: Path, tmp_path: Path) -> None:
-        ran = doctor("setup-env", cwd=project, env={**self.job(tmp_path)})
+        ran = inside("setup-env", cwd=project, env={**self.job(tmp_path)})
         (call,) = stand_in_agent.calls(tmp_path / "agent.jsonl")
         assert call["environment"] == _ours(ran)
 
     def test_an_agent_that_fails_is_a_note_and_no_more(self, project: Path, tmp_path: Path) -> None:
-        ran = doctor("setup-env", cwd=project, env={**self.job(tmp_path, failing="env")})
+        ran = inside("setup-env", cwd=project, env={**self.job(tmp_path, failing="env")})
         assert ran.code == 0, ran
         assert "setup-env/agent" in ran.err, ran
 
     def test_a_dry_run_does_not_ask_it(self, project: Path, tmp_path: Path) -> None:
-        doctor("setup-env", "--dry-run", cwd=project, env={**self.job(tmp_path)})
+        inside("setup-env", "--dry-run", cwd=project, env={**self.job(tmp_path)})
         assert stand_in_agent.calls(tmp_path / "agent.jsonl") == []

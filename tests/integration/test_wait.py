@@ -19,7 +19,7 @@ import pytest
 
 from ci_doctor.services.ports import reserve_port
 from tests.integration.test_plugin_robust import needs_mounts
-from tests.support.cli import BARE, Ran, begin, doctor, environment, words
+from tests.support.cli import BARE, Ran, begin, environment, inside, words
 
 pytestmark = pytest.mark.integration
 
@@ -57,7 +57,7 @@ class Scene:
         return self.start(sys.executable, "-c", program)
 
     def wait(self, *arguments: str | Path, ready: str | None = None) -> Ran:
-        return doctor("wait", "--ready", ready or self.url, *arguments, cwd=self.directory)
+        return inside("wait", "--ready", ready or self.url, *arguments, cwd=self.directory)
 
     def begin(self, *arguments: str | Path, ready: str | None = None) -> subprocess.Popen[bytes]:
         """A wait under way: its first line has come."""
@@ -522,7 +522,7 @@ def test_a_full_disk_of_the_working_directory_is_not_that_of_an_unknown_log(scen
 
 
 def test_the_hint_for_a_probe_that_is_missing_names_its_option(tmp_path: Path) -> None:
-    ran = doctor("wait", "http://127.0.0.1:9", cwd=tmp_path)
+    ran = inside("wait", "http://127.0.0.1:9", cwd=tmp_path)
 
     assert ran.code == 2, ran
     assert "write --ready PROBE" in " ".join(ran.err.split())

@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from tests.support.cli import Ran, doctor
+from tests.support.cli import Ran, inside
 from tests.support.report_schema import checked_report
 
 CORE = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py.py")
@@ -52,7 +52,7 @@ class TestProject:
         """Run `ci-doctor pytest WORDS` here."""
         # As a project of somebody else: nothing of ours is on the path of its tests.
         changes: dict[str, str | None] = {"PYTHONDONTWRITEBYTECODE": "1", **(env or {})}
-        return doctor(
+        return inside(
             "pytest",
             "--python",
             self.python,

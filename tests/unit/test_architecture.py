@@ -109,7 +109,8 @@ def test_what_a_machine_is_has_one_reader(door: str) -> None:
     readers = [
         name.removeprefix("ci_doctor.")
         for name, path in modules().items()
-        if any(pattern.fullmatch(text) for text in _texts(path))
+        if pattern.search(path.read_text(encoding="utf-8"))
+        and any(pattern.fullmatch(text) for text in _texts(path))
     ]
 
     assert readers
@@ -179,8 +180,10 @@ def test_every_module_can_be_imported_alone_without_a_warning() -> None:
 def test_no_message_names_a_page_that_only_the_repository_has() -> None:
     page = re.compile(r"(?<![\w./] )(?<![\w./])docs/[\w/-]+\.md")
     named = []
-    for path in MODULES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    texts_of = {path: path.read_text(encoding="utf-8") for path in MODULES}
+    # Where no line names one no text does: parsing all modules takes three seconds.
+    for path in (path for path, text in texts_of.items() if "docs/" in text):
+        tree = ast.parse(texts_of[path])
         # A docstring is for those who read the code.
         docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
