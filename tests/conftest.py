@@ -16,7 +16,6 @@ import hypothesis
 import pytest
 
 from ci_doctor.environment.determinism_table import TABLE
-from tests.support.cli import EMPTY_ENVIRONMENT
 
 pytest_plugins = ["tests.support.costs", "tests.support.gate"]
 
@@ -93,6 +92,9 @@ def _environment_of_no_machine(tmp_path_factory: pytest.TempPathFactory) -> Iter
     home = tmp_path_factory.mktemp("home")
     configuration = home / "gitconfig"
     configuration.write_text(_GIT_CONFIGURATION)
+    # Not above: what pytest loads before it knows the tests is loaded where none is run, too.
+    from tests.support.cli import EMPTY_ENVIRONMENT
+
     empty = home / "empty"
     venv.create(empty, symlinks=True)
     EMPTY_ENVIRONMENT[:] = [str(empty)]

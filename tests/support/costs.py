@@ -66,8 +66,8 @@ class Ledger:
 
 def group_of(nodeid: str) -> str:
     """The group that a test's cost is counted in: `tests/unit/ROOM`, or `tests/integration/FILE`."""
-    path = PurePosixPath(nodeid.partition("::")[0])
-    return str(PurePosixPath(*path.parts[:3]))
+    # Asked for each phase of 16,000 tests: as text, which takes a tenth of what a path does.
+    return "/".join(nodeid.partition("::")[0].split("/")[:3])
 
 
 def _rows(costs: Iterable[tuple[str, Cost]]) -> Iterator[str]:
