@@ -19,7 +19,7 @@ import pytest
 
 from ci_doctor.services.ports import reserve_port
 from tests.integration.test_plugin_robust import needs_mounts
-from tests.support.cli import BARE, Ran, begin, environment, inside, words
+from tests.support.cli import BARE, Ran, begin, doctor, environment, inside, words
 
 pytestmark = pytest.mark.integration
 
@@ -260,7 +260,9 @@ def test_ci_doctor_is_gone_within_milliseconds_of_a_death(scene: Scene) -> None:
         waiting.communicate()
         assert (scene.directory / report / "report.json").exists()
         began = time.monotonic()
-        assert scene.wait("--pid", str(pid), "--log", str(scene.log)).code == 1
+        # With the start of a process, which the other one has behind it.
+        line = ("--ready", scene.url, "--pid", str(pid), "--log", str(scene.log))
+        assert doctor("wait", *line, cwd=scene.directory).code == 1
         whole_runs.append(time.monotonic() - began)
     # 30 ms and 300 ms on a quiet machine. Load slows both down alike; a poll is slow on its own.
     assert statistics.median(delays) < statistics.median(whole_runs), (delays, whole_runs)
