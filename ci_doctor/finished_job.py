@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from ci_doctor.buildkite.job import ENDED_FROM_OUTSIDE, JobEnd, explains
-from ci_doctor.buildkite.job_log import CommandOutput, read_log_file, request_log, without_echo
+from ci_doctor.buildkite.rest import CommandOutput, read_log_file, request_log, without_echo
 from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnosis_of, load_rules, outcome_of
 from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, RuleSet
 from ci_doctor.diagnosis.log_story import LogStory, read_story

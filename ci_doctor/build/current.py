@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from ci_doctor.build.api_jobs import ApiJob, jobs_of
 from ci_doctor.build.collect import MOST_BYTES, collect
+from ci_doctor.build.findings import outcome_of
+from ci_doctor.build.job_attempt import ApiJob, jobs_of
 from ci_doctor.build.merge import merge
-from ci_doctor.build.outcome import outcome_of
 from ci_doctor.buildkite.agent import SPENT, Agent, AgentResult, ApiTime
 from ci_doctor.buildkite.artifacts import (
     PUBLISHED_FOLDER,

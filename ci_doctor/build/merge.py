@@ -13,12 +13,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from ci_doctor.build.api_jobs import ApiJob, duration_s
 from ci_doctor.build.collect import JobFiles, Material, files_by_job
 from ci_doctor.build.job_attempt import (
     FAILURES,
     NEVER_RAN,
+    ApiJob,
     JobAttempt,
+    duration_s,
     reported_attempt,
     silent_attempt,
 )

@@ -17,7 +17,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.store.objects import StoreError, StoreFailure
 from ci_doctor.store.transfer import Deadline
 from ci_doctor.system.files.access import write_atomically
-from ci_doctor.system.processes import limited_calls
+from ci_doctor.system.processes import limited_runs
 
 # --- work on a store that may hang ends for its caller at a deadline ---
 # A directory on a dead network file system holds up a thread in the kernel, where no signal ends it.
@@ -52,12 +52,12 @@ def bounded(
             has_ended.set()
 
     try:
-        call = limited_calls.BegunCall(tracked)
+        call = limited_runs.BegunCall(tracked)
         limit = Deadline(seconds)
         while True:
             try:
                 return call.result(min(_TELLS_S, limit.left()))
-            except limited_calls.TimedOut:
+            except limited_runs.TimedOut:
                 if not limit.left():
                     raise
                 tell(f"{doing}: {seconds - limit.left():.0f} of at most {seconds:.0f} s")
@@ -65,7 +65,7 @@ def bounded(
         if deadline is not None:
             deadline.end()
             has_ended.wait(_TIDY_S)
-        if not isinstance(error, limited_calls.TimedOut):
+        if not isinstance(error, limited_runs.TimedOut):
             raise
         message = f"{doing} took longer than {seconds:.3g} s"
         raise StoreError(StoreFailure.TIMEOUT, message, hint="is the store reachable?") from error

@@ -26,7 +26,7 @@ from ci_doctor.environment.project import NotComputable, Project
 from ci_doctor.git import git_environment
 from ci_doctor.model.outcome import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.model.words import EVALUATION
-from ci_doctor.services.leak_places import in_use
+from ci_doctor.services.leak_ledger import in_use
 from ci_doctor.system import clock
 from ci_doctor.system.processes.limited_runs import SeparateRun
 

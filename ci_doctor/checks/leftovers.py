@@ -30,7 +30,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.machine.host import content_of
 from ci_doctor.model.outcome import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, duration, size
-from ci_doctor.services.leak_places import in_use
+from ci_doctor.services.leak_ledger import in_use
 from ci_doctor.system import clock
 from ci_doctor.system.files.access import abandoned_directories, remove_abandoned
 from ci_doctor.system.processes.listeners import listening_ports

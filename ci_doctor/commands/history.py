@@ -346,8 +346,8 @@ def suggest(asked: "Question", for_days: int) -> "Outcome":
     neither deleted, nor mended, nor broken by a commit that `history began` names.
     """
     from ci_doctor.history.flaky import flaky_facts
+    from ci_doctor.history.one_test import suggested
     from ci_doctor.history.outcomes import quarantine_outcome
-    from ci_doctor.history.quarantine import suggested
 
     return quarantine_outcome(suggested(asked, flaky_facts(asked).flaky, days=for_days))
 

@@ -15,7 +15,7 @@ from ci_doctor.session.failure import outcome_of
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.printing import say_line
 from ci_doctor.session.session import Session
-from ci_doctor.system.processes.limited_calls import TimeIsUp, time_limit
+from ci_doctor.system.processes.limited_runs import TimeIsUp, time_limit
 
 
 @click.group("plugin", cls=Group, hidden=True)
@@ -99,14 +99,15 @@ def _of_the_job(root: Path, exported: tuple[str, ...]) -> dict[str, str]:
 
     A line on stderr says what cannot reach a container.
     """
-    from ci_doctor.buildkite.container import (
+    from ci_doctor.buildkite.plugin import (
+        HOST_REPORT_DIR_VARIABLE,
         NAMES_VARIABLE,
+        REPORT_DIR_VARIABLE,
         container_of,
         names_to_pass,
         report_directory_inside,
         what_is_missing,
     )
-    from ci_doctor.buildkite.plugin import HOST_REPORT_DIR_VARIABLE, REPORT_DIR_VARIABLE
 
     passed = (*exported, REPORT_DIR_VARIABLE)
     names = {NAMES_VARIABLE: names_to_pass(passed, os.environ)}

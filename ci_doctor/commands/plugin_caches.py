@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 
-from ci_doctor.buildkite.job_log import VARIABLE
 from ci_doctor.buildkite.plugin import (
     CacheOption,
     HookStep,
@@ -15,6 +14,7 @@ from ci_doctor.buildkite.plugin import (
     options_and_problem,
     report_root,
 )
+from ci_doctor.buildkite.rest import VARIABLE
 from ci_doctor.caches.outcomes import job_outcome, restore_outcome
 from ci_doctor.commands.cache import effects, restored, saved
 from ci_doctor.commands.cache_setting import CacheSetting, cache_setting

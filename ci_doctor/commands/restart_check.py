@@ -28,9 +28,8 @@ from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import require_file
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.restart.answers import RestartProgress
-from ci_doctor.restart.experiment import make_plans, would_do
+from ci_doctor.restart.experiment import make_plans, run_all, would_do
 from ci_doctor.restart.settings import RestartPlan, RestartRequest, RestartSettings
-from ci_doctor.restart.sweep import run_all
 from ci_doctor.services.spec import service_specs
 from ci_doctor.session.session import Session
 

@@ -122,7 +122,7 @@ def record_environment(
     """
     if session.directory is None:
         return
-    from ci_doctor.system.processes.limited_calls import ForkedCall
+    from ci_doctor.system.processes.limited_runs import ForkedCall
 
     def prepare() -> "RunRecord":
         from ci_doctor.drift.reading import take_snapshot

@@ -24,7 +24,7 @@ from ci_doctor.machine.host import (
     smallest_quota,
 )
 from ci_doctor.render.formatting import number, size
-from ci_doctor.system.processes.limited_calls import TimedOut, bounded
+from ci_doctor.system.processes.limited_runs import TimedOut, bounded
 
 _LIMITS: Final = {
     "ulimit.core": "core",

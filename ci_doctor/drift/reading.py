@@ -27,8 +27,7 @@ from ci_doctor.machine.interpreters import UnknownInterpreterError, choose_targe
 from ci_doctor.machine.packages import INSTALLERS_OWN, Origin, Package, installed, read_record
 from ci_doctor.model.outcome import About
 from ci_doctor.system import clock
-from ci_doctor.system.processes.limited_calls import BegunCall
-from ci_doctor.system.processes.limited_runs import run_limited
+from ci_doctor.system.processes.limited_runs import BegunCall, run_limited
 from ci_doctor.system.secrets.redaction import Redactor
 from ci_doctor.version import tool_version
 

@@ -18,7 +18,7 @@ from ci_doctor.drift.snapshot import SNAPSHOT_FILE, are_current, encoded
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.outcome import About, Attachment, ErrorKind, Outcome, Table, is_green
 from ci_doctor.session.delivery import Addition, not_added
-from ci_doctor.system.processes.limited_calls import ForkedCall, TimedOut, bounded
+from ci_doctor.system.processes.limited_runs import ForkedCall, TimedOut, bounded
 
 # What reads is imported where it reads: most reports only take up what another process has read.
 if TYPE_CHECKING:

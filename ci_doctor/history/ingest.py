@@ -22,21 +22,18 @@ from ci_doctor.history.evidence import (
     EvidenceFile,
     Hide,
     JobEvidence,
-    UnreadableEvidence,
-    job_without_secrets,
-    without_secrets,
-)
-from ci_doctor.history.junit import OtherXmlError
-from ci_doctor.history.own_report import parsed
-from ci_doctor.history.placed_evidence import (
     PlacedFile,
+    UnreadableEvidence,
     completed,
     evidence_of_file,
     is_own,
     is_repeated,
+    job_without_secrets,
     surroundings,
     with_possible_times,
+    without_secrets,
 )
+from ci_doctor.history.own_report import OtherXmlError, parsed
 from ci_doctor.history.writing import EvidenceWriter
 from ci_doctor.model.facts.history import IngestFacts
 from ci_doctor.system import clock

@@ -11,13 +11,18 @@ from typing import Final
 from ci_doctor.buildkite.job import step_label
 from ci_doctor.errors import CiDoctorError, UsageError
 from ci_doctor.history.address import DatabaseAddress, require_extra
-from ci_doctor.history.evidence import Hide, job_without_secrets
+from ci_doctor.history.evidence import (
+    Hide,
+    PlacedFile,
+    evidence_of_file,
+    job_without_secrets,
+    surroundings,
+)
 from ci_doctor.history.own_report import evidence_of
-from ci_doctor.history.placed_evidence import PlacedFile, evidence_of_file, surroundings
 from ci_doctor.model.facts.history import HISTORY_TITLE
 from ci_doctor.model.outcome import Report, Table, text_table
 from ci_doctor.system import clock
-from ci_doctor.system.processes.limited_calls import TimedOut, bounded
+from ci_doctor.system.processes.limited_runs import TimedOut, bounded
 
 _BUSY_S: Final = 2.0
 # A server that accepts and never answers holds a connection up without end, and with several hosts

@@ -80,47 +80,6 @@ class Protocol(Struct, frozen=True, kw_only=True):
     prompted: bool = True
 
 
-def parse_object(text: bytes | str) -> dict[str, Any]:
-    """Parse a JSON object that is no error report. Raises NotAnAnswerError for anything else."""
-    return as_object(parse_value(text))
-
-
-def as_object(value: Any) -> dict[str, Any]:
-    """`value`, which must be a JSON object. Raises NotAnAnswerError."""
-    if not isinstance(value, dict):
-        raise NotAnAnswerError(f"a JSON {type(value).__name__} instead of an object")
-    return value
-
-
-def parse_value(text: bytes | str) -> Any:
-    """Parse JSON that is no error report. Raises NotAnAnswerError for anything else.
-
-    NaN and Infinity are not JSON (RFC 8259), and a model that gives them is broken, whether or not
-    the other arm is too.
-    """
-    try:
-        value = schema.parse_json(text)
-    except ValueError as error:
-        raise NotAnAnswerError(f"not JSON: {error}") from error
-    report = _error_report(value)
-    if report is not None:
-        shown = json.dumps(report)[:200]
-        raise NotAnAnswerError(f"an error in a 200 response: {shown}")
-    return value
-
-
-def _error_report(value: Any) -> Any:
-    """What an answer holds of an error; None if it reports none."""
-    if not isinstance(value, dict):
-        return None
-    if value.get("error"):
-        return value["error"]
-    # vLLM before 0.10 and SGLang: the report is the whole object.
-    if value.get("object") == "error":
-        return value.get("message", value)
-    return None
-
-
 def checked_choices(value: dict[str, Any]) -> list[dict[str, Any]]:
     """The choices of an answer or an output. Raises NotAnAnswerError if they are not whole."""
     problem = schema.problem(value)
@@ -248,7 +207,7 @@ def canonicalise_value(value: Any, expected: int | None = None) -> Canonical:
     Raises NotAnAnswerError if it is not a whole answer. Log-probabilities are taken as float32
     (see `choices`), every other number as it stands.
     """
-    answer = as_object(value)
+    answer = schema.as_object(value)
     choices = checked_choices(answer)
     if expected is not None and len(choices) != expected:
         raise NotAnAnswerError(f"{len(choices)} choices in the answer, {expected} were requested")

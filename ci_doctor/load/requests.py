@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from ci_doctor.errors import ConfigError, UsageError
 from ci_doctor.load.answer_items import NotAnAnswerError
-from ci_doctor.load.canonical import Canonical, Protocol, parse_value
+from ci_doctor.load.canonical import Canonical, Protocol
 from ci_doctor.load.protocols import BY_NAME, COMPLETIONS, USUAL_PATHS, of_answer, of_path
-from ci_doctor.load.schema import parse_json
+from ci_doctor.load.schema import parse_json, parse_value
 from ci_doctor.model.words import did_you_mean
 from ci_doctor.system.files.access import near_path
 

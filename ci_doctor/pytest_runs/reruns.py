@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from ci_doctor.errors import PreparationError, UsageError
 from ci_doctor.git import missing_commit_hint, run_git
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
-from ci_doctor.pytest_runs.judging import CHANCE, TestJudgement, chance_of
 from ci_doctor.pytest_runs.plan import PytestPlan, with_options
 from ci_doctor.pytest_runs.process import PytestRunner
+from ci_doctor.pytest_runs.result import CHANCE, TestJudgement, chance_of
 from ci_doctor.system import clock
 
 # Failed tests. So many are no flakes: the change is broken, or the machine.

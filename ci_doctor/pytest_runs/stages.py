@@ -26,8 +26,7 @@ from ci_doctor.pytest_runs.attempt import (
     collected_tests,
     missing_tests,
 )
-from ci_doctor.pytest_runs.judging import Circumstances, TestJudgement, judge_tests
-from ci_doctor.pytest_runs.outcome import (
+from ci_doctor.pytest_runs.findings import (
     answered_outcome,
     interrupted_outcome,
     outcome_of,
@@ -59,9 +58,12 @@ from ci_doctor.pytest_runs.reruns import (
     suite_failures,
 )
 from ci_doctor.pytest_runs.result import (
+    Circumstances,
     PytestResult,
     RunProblem,
+    TestJudgement,
     is_usage_error,
+    judge_tests,
     narrowed_by,
     not_run_tests,
     question_of,

@@ -33,7 +33,7 @@ from ci_doctor.render.formatting import (
     listed,
     short_line,
 )
-from ci_doctor.render.markup import bullets, fitted, is_plain_path, table_line
+from ci_doctor.render.markdown import bullets, fitted, is_plain_path, table_line
 
 _MOST_OF_A_NAME = 100
 

@@ -47,7 +47,7 @@ from ci_doctor.render.formatting import (
     safe_address,
     worst_first,
 )
-from ci_doctor.render.markup import (
+from ci_doctor.render.markdown import (
     bullets,
     code,
     details,

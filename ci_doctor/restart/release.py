@@ -17,7 +17,7 @@ from ci_doctor.render.formatting import size
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.findings import summary
 from ci_doctor.services.instance import RunningService
-from ci_doctor.services.leak_places import SHARED_MEMORY
+from ci_doctor.services.leak_ledger import SHARED_MEMORY
 from ci_doctor.services.ports import PortOwner, gpu_memory_held, is_local, owner_of
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.system import clock

@@ -8,9 +8,14 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.buildkite.attempt_history import one_line_cause
 from ci_doctor.buildkite.job import JobEnd, JobEnvironment, explains, worst_verdict
-from ci_doctor.buildkite.publish import Annotation, PublishedJob, ShowStep, artifact_folder
+from ci_doctor.buildkite.publish import (
+    Annotation,
+    PublishedJob,
+    ShowStep,
+    artifact_folder,
+    one_line_cause,
+)
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.cause import Cause, cause_of_report, diagnosed_cause, for_record
 from ci_doctor.model.facts.build import JOB_FILE, EarlierAttempt, JobRecord

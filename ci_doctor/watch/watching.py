@@ -20,8 +20,7 @@ from msgspec import structs
 from ci_doctor.model.facts.diagnose import WatchedDeath, WatchFacts
 from ci_doctor.model.facts.launch import LeftBehind, LeftKind, LeftThing
 from ci_doctor.render.formatting import duration
-from ci_doctor.services.leak_ledger import LeakLedger, LeakPolicy, removal
-from ci_doctor.services.leak_places import SHARED_MEMORY
+from ci_doctor.services.leak_ledger import SHARED_MEMORY, LeakLedger, LeakPolicy, removal
 from ci_doctor.system import clock
 from ci_doctor.system.processes.kernel_words import MemoryEvents, oom_cause
 from ci_doctor.system.processes.listeners import Refusals, was_reached

@@ -12,7 +12,6 @@ import pytest
 
 from ci_doctor.model.facts.launch import LeftBehind, LeftKind
 from ci_doctor.services import leak_ledger as ledger_module
-from ci_doctor.services import leak_places as places
 from ci_doctor.services.leak_ledger import LeakLedger, LeakPolicy
 from ci_doctor.system.processes.process_table import Kin, look_up
 
@@ -71,13 +70,13 @@ def test_a_place_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
 def test_a_place_that_is_no_place_to_read_is_unseen(tmp_path: Path) -> None:
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
-    seen = places.snapshot([str(loop)])
+    seen = ledger_module.snapshot([str(loop)])
     assert list(seen.unseen) == [str(loop)]
 
 
 def test_tables_that_proc_hides_are_unseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hidden = {kind: (f"hidden-{row[0]}", *row[1:]) for kind, row in places._TABLES.items()}
-    monkeypatch.setattr(places, "_TABLES", hidden)
+    hidden = {kind: (f"hidden-{row[0]}", *row[1:]) for kind, row in ledger_module._TABLES.items()}
+    monkeypatch.setattr(ledger_module, "_TABLES", hidden)
     left = strict(tmp_path).settled()
     assert len(left.unseen) == len(hidden)
 

@@ -16,7 +16,7 @@ from ci_doctor.decodable import decodable
 from ci_doctor.model.outcome import Report
 from ci_doctor.render import formatting
 from ci_doctor.render.formatting import Tone, headline, one_line, printable, symbol, tone
-from ci_doctor.render.markup import is_plain_path
+from ci_doctor.render.markdown import is_plain_path
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -18,12 +18,15 @@ from msgspec.structs import asdict, replace
 from ci_doctor.errors import UsageError
 from ci_doctor.model.outcome import Case, Report, Row
 from ci_doctor.system.secrets.patterns import (
+    LONGEST_TOKEN,
     assignment,
     hide_places,
     may_be_secret,
+    may_hold_token,
     may_name_secret,
     name_pattern,
     secret_values,
+    token_spans,
 )
 from ci_doctor.system.secrets.spans import (
     COMMON,
@@ -38,7 +41,6 @@ from ci_doctor.system.secrets.spans import (
     without,
     written_forms,
 )
-from ci_doctor.system.secrets.tokens import LONGEST_TOKEN, may_hold_token, token_spans
 
 _BATCH = 100
 

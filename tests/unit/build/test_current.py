@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.build.api_jobs import ApiJob
 from ci_doctor.build.current import download_current, is_own_api_job, is_own_record
+from ci_doctor.build.job_attempt import ApiJob
 from ci_doctor.buildkite.artifacts import DownloadLimits
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.model.facts.build import JobRecord

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ci_doctor.build.api_jobs import ApiJob
 from ci_doctor.build.collect import Material, RecordFile, ReportFile, UnreadableFile
+from ci_doctor.build.findings import outcome_of
+from ci_doctor.build.job_attempt import ApiJob
 from ci_doctor.build.merge import merge
-from ci_doctor.build.outcome import outcome_of
 from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts.build import BuildFacts, JobRecord
 from ci_doctor.model.outcome import Outcome, Report, Severity, Verdict

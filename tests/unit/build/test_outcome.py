@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from ci_doctor.build.findings import GROUP, MOST_CASES, cases_of, facts_of
 from ci_doctor.build.merge import merge
-from ci_doctor.build.outcome import GROUP, MOST_CASES, cases_of, facts_of
 from ci_doctor.model.cause import LogLine
 from ci_doctor.model.facts.build import BuildFacts, JobRecord, RetryWorth
 from ci_doctor.model.outcome import Case, CaseAttempt, CaseOutcome

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.build.api_jobs import jobs_of
 from ci_doctor.build.current import KnownJobs, read_jobs
+from ci_doctor.build.job_attempt import jobs_of
 from ci_doctor.buildkite.rest import RequestLimits
 from tests.support.stand_in_api import TOKEN, StandInApi, running_api
 

@@ -10,7 +10,7 @@ import pytest
 from ci_doctor.build.current import merge_current, publish_build, read_jobs
 from ci_doctor.buildkite import agent as api_time
 from ci_doctor.buildkite.agent import Agent, ApiTime, moving_s
-from ci_doctor.buildkite.job_log import request_log
+from ci_doctor.buildkite.rest import request_log
 from tests.support import stand_in_agent
 from tests.support.builders import a_report
 from tests.support.stand_in_api import TOKEN, StandInApi, running_api

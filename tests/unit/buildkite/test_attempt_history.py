@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ci_doctor.buildkite.attempt_history import (
+from ci_doctor.buildkite.job import JobEnvironment
+from ci_doctor.buildkite.publish import (
     HISTORY_BYTES,
     AttemptHistory,
     Published,
@@ -14,7 +15,6 @@ from ci_doctor.buildkite.attempt_history import (
     one_line_cause,
     with_annotation,
 )
-from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.model.facts.build import EarlierAttempt
 
 JOB = JobEnvironment(job_id="0190-j1", step_key="e2e", command="a")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.buildkite.job_log import (
+from ci_doctor.buildkite.rest import (
     CommandOutput,
     command_output,
     read_log_file,

@@ -7,21 +7,19 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ci_doctor.buildkite.container import (
-    Container,
-    container_of,
-    names_to_pass,
-    report_directory_inside,
-    what_is_missing,
-)
 from ci_doctor.buildkite.plugin import (
     CacheOption,
+    Container,
     PluginOptions,
+    container_of,
+    names_to_pass,
     options_and_problem,
     plugin_name,
     read_plugin_options,
+    report_directory_inside,
     report_root,
     setup_env_arguments,
+    what_is_missing,
 )
 from ci_doctor.errors import UsageError
 from tests.support.plugin_environment import plugin_variables

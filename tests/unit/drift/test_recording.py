@@ -9,7 +9,7 @@ from ci_doctor.drift.recording import RunRecord, addition, has_failed, recorded
 from ci_doctor.drift.snapshot import SNAPSHOT_FILE, Snapshot, encoded, stamps_of, write_snapshot
 from ci_doctor.errors import UsageError
 from ci_doctor.model.outcome import About, ErrorKind, Failure, Outcome, Verdict
-from ci_doctor.system.processes.limited_calls import ForkedCall, TimedOut
+from ci_doctor.system.processes.limited_runs import ForkedCall, TimedOut
 from tests.support.snapshots import a_snapshot
 
 PASSED = Outcome(verdict=Verdict.PASS, summary="all went well")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.buildkite.job_log import CommandOutput
+from ci_doctor.buildkite.rest import CommandOutput
 from ci_doctor.diagnosis import outside
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.finished_job import OUTPUT_NAME, LogsOfJob, diagnose_job, logs_of_job

@@ -23,9 +23,8 @@ from ci_doctor.history.database import (
 )
 from ci_doctor.history.evidence import AttemptOutcome, EvidenceFile
 from ci_doctor.history.flaky import flaky_facts
-from ci_doctor.history.one_test import attempts_of, began_facts, named_test
+from ci_doctor.history.one_test import attempts_of, began_facts, named_test, suggested
 from ci_doctor.history.outcomes import flaky_outcome
-from ci_doctor.history.quarantine import suggested
 from ci_doctor.model.facts.history import FlakyTestFacts
 from ci_doctor.render.formatting import percent
 from tests.support.histories import BEGIN_MS, HOUR_MS, E, F, I, P, S, history, run

@@ -11,12 +11,14 @@ from ci_doctor.history.evidence import (
     AttemptOutcome,
     JobEvidence,
     ParsedEvidence,
+    PlacedFile,
+    evidence_of_file,
     job_without_secrets,
     stored_text,
+    surroundings,
     without_secrets,
 )
 from ci_doctor.history.ingest import NamedFile, read_file
-from ci_doctor.history.placed_evidence import PlacedFile, evidence_of_file, surroundings
 from ci_doctor.model.cause import Cause
 from ci_doctor.system.secrets.redaction import Redactor
 

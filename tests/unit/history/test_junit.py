@@ -4,7 +4,7 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import AttemptEvidence, AttemptOutcome
-from ci_doctor.history.junit import read_junit
+from ci_doctor.history.own_report import read_junit
 from tests.support.junit_texts import FAILURE, junit_of
 
 PASSED, FAILED, ERROR = AttemptOutcome.PASSED, AttemptOutcome.FAILED, AttemptOutcome.ERROR

@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import AttemptOutcome, JobEvidence
-from ci_doctor.history.junit import OtherXmlError
-from ci_doctor.history.own_report import evidence_of, known_job, parsed, read_record
+from ci_doctor.history.own_report import OtherXmlError, evidence_of, known_job, parsed, read_record
 from ci_doctor.model.outcome import About, Case, CaseOutcome, Verdict
 from tests.support.builders import a_report
 

@@ -12,8 +12,6 @@ from ci_doctor.history.evidence import (
     EvidenceFile,
     JobEvidence,
     ParsedEvidence,
-)
-from ci_doctor.history.placed_evidence import (
     PlacedFile,
     evidence_of_file,
     is_own,

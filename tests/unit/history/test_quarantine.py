@@ -10,7 +10,7 @@ from ci_doctor.errors import ConfigError
 from ci_doctor.history.database import HistoryWindow, Question
 from ci_doctor.history.evidence import AttemptOutcome, EvidenceFile
 from ci_doctor.history.flaky import flaky_facts
-from ci_doctor.history.quarantine import quarantine_facts, suggested
+from ci_doctor.history.one_test import quarantine_facts, suggested
 from ci_doctor.history.statistics import wilson
 from ci_doctor.model.facts.history import FlakyTestFacts, QuarantineFacts
 from ci_doctor.pytest_runs.quarantine import (

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ci_doctor.load.canonical import Canonical, canonicalise_value, parse_value
-from ci_doctor.load.streamed import folded
+from ci_doctor.load.canonical import Canonical, canonicalise_value
+from ci_doctor.load.schema import folded, parse_value
 
 HEAD = {"id": "cmpl-1", "created": 1, "model": "tiny", "system_fingerprint": "a"}
 USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}

@@ -21,8 +21,7 @@ from ci_doctor.load.answer_items import (
     ulp_distance,
 )
 from ci_doctor.load.canonical import Canonical, Protocol, check_output, text_of
-from ci_doctor.load.item_protocols import CLASSIFY, RERANK, SCORE
-from ci_doctor.load.protocols import BY_NAME
+from ci_doctor.load.protocols import BY_NAME, CLASSIFY, RERANK, SCORE
 from tests.unit.load.streams import canonicalise
 
 LABELS = {

@@ -18,9 +18,9 @@ from ci_doctor.load.canonical import (
     is_empty_output,
     text_of,
 )
-from ci_doctor.load.item_protocols import EMBEDDINGS
 from ci_doctor.load.protocols import (
     BY_NAME,
+    EMBEDDINGS,
     GENERATE,
     JSON_VALUE,
     PROTOCOLS,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ci_doctor.load.answer_items import NotAnAnswerError
 from ci_doctor.load.canonical import Canonical
-from ci_doctor.load.streamed import StreamEvent, events, is_event_stream
+from ci_doctor.load.schema import StreamEvent, events, is_event_stream
 from tests.support.growth import assert_linear
 from tests.unit.load.streams import (
     HEAD,

@@ -23,9 +23,9 @@ from ci_doctor.pytest_runs import explaining
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.explaining import explained, suspects_of
 from ci_doctor.pytest_runs.explanation import Explanation, Tally
-from ci_doctor.pytest_runs.judging import Circumstances, judge
-from ci_doctor.pytest_runs.outcome import outcome_of
+from ci_doctor.pytest_runs.findings import outcome_of
 from ci_doctor.pytest_runs.plan import PytestPlan
+from ci_doctor.pytest_runs.result import Circumstances, judge
 from ci_doctor.pytest_runs.stages import PytestRequest, TestStages
 from ci_doctor.pytest_runs.trial import Ending, FlakyTrial, TrialResult
 

@@ -8,7 +8,7 @@ import pytest
 from ci_doctor.model.outcome import Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.explanation import Explanation, FlakyKind, Tally
-from ci_doctor.pytest_runs.judging import (
+from ci_doctor.pytest_runs.result import (
     Circumstances,
     chance_of,
     judge,

@@ -9,10 +9,9 @@ import pytest
 
 from ci_doctor.model.outcome import CaseOutcome, Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
-from ci_doctor.pytest_runs.judging import TestJudgement
-from ci_doctor.pytest_runs.outcome import PytestFacts, interrupted_outcome, outcome_of
+from ci_doctor.pytest_runs.findings import PytestFacts, interrupted_outcome, outcome_of
 from ci_doctor.pytest_runs.quarantine import Quarantine, QuarantineEntry
-from ci_doctor.pytest_runs.result import PytestResult, RunProblem
+from ci_doctor.pytest_runs.result import PytestResult, RunProblem, TestJudgement
 
 HERE = Path("/work")
 

@@ -9,7 +9,6 @@ import pytest
 
 from ci_doctor.model.outcome import Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
-from ci_doctor.pytest_runs.judging import Circumstances, judge
 from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.reruns import (
     Reruns,
@@ -19,6 +18,7 @@ from ci_doctor.pytest_runs.reruns import (
     representatives,
     suite_failures,
 )
+from ci_doctor.pytest_runs.result import Circumstances, judge
 from ci_doctor.pytest_runs.stages import rest_after
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from ci_doctor.model.outcome import (
     row,
     text_table,
 )
-from ci_doctor.render import markdown, markup
+from ci_doctor.render import markdown
 from ci_doctor.render.formatting import one_line, printable
 from tests.support.builders import a_finding, a_report, sample_reports
 from tests.unit.render.strategies import HOSTILE, TEXT, patient, reports, whole
@@ -118,14 +118,14 @@ def test_escaped_text_reads_as_it_was_written(text: str) -> None:
     line = one_line(printable(text))
     expected = unspaced(re.sub("(?<!`)`([^`\n]+)`(?!`)", r"\1", line))
     for written in (
-        markup.inline(line),
-        f"- {markup.inline(line)}",
-        f"| |\n|---|\n| {markup.inline(line)} |",
+        markdown.inline(line),
+        f"- {markdown.inline(line)}",
+        f"| |\n|---|\n| {markdown.inline(line)} |",
     ):
         page = Page(html_of(written))
         assert unspaced(page.text()) == expected
         assert set(page.tags) <= {*OURS, *(f"/{tag}" for tag in OURS)}
-    assert unspaced(Page(f"<p>{markup.summary(line)}</p>").text()) == expected
+    assert unspaced(Page(f"<p>{markdown.summary(line)}</p>").text()) == expected
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -140,10 +140,10 @@ def test_evidence_stays_inside_its_block(hostile: str) -> None:
 
 def test_code_in_backticks_is_code() -> None:
     assert (
-        markup.inline("run `a|b *c*` or *d*") == r"run <code>a&#124;b &#42;c&#42;</code> or \*d\*"
+        markdown.inline("run `a|b *c*` or *d*") == r"run <code>a&#124;b &#42;c&#42;</code> or \*d\*"
     )
-    assert markup.inline("run `a *c*`") == "run `a *c*`"
-    assert markup.summary("run `a` <b>") == "run <code>a</code> &lt;b&gt;"
+    assert markdown.inline("run `a *c*`") == "run `a *c*`"
+    assert markdown.summary("run `a` <b>") == "run <code>a</code> &lt;b&gt;"
 
 
 @whole

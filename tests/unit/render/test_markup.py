@@ -6,7 +6,7 @@ import pytest
 from cmarkgfm.cmark import Options
 
 from ci_doctor.model.outcome import Table, row, seconds
-from ci_doctor.render.markup import PagePiece, is_plain_path, page, table_texts
+from ci_doctor.render.markdown import PagePiece, is_plain_path, page, table_texts
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from msgspec import structs
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.model.facts.restart_check import RestartCheckFacts, RestartSweepFacts
 from ci_doctor.model.outcome import Outcome, Verdict
-from ci_doctor.restart import sweep
+from ci_doctor.restart import experiment
+from ci_doctor.restart.experiment import run_all
 from ci_doctor.restart.report import facts, judge
 from ci_doctor.restart.settings import RestartPlan
 from ci_doctor.system.processes.interruption import Interruption
@@ -43,11 +44,11 @@ class Runs:
 def swept(
     monkeypatch: pytest.MonkeyPatch, directory: Path, runs: Runs, *, resume: bool = False
 ) -> RestartSweepFacts:
-    monkeypatch.setattr(sweep, "run", runs)
+    monkeypatch.setattr(experiment, "run", runs)
     made = [
         structs.replace(each, deadline=each.deadline + 1e6) for each in all_plans(directory, LINE)
     ]
-    outcome = sweep.run_all(made, redactor=Redactor(()), interruption=Interruption(), resume=resume)
+    outcome = run_all(made, redactor=Redactor(()), interruption=Interruption(), resume=resume)
     assert isinstance(outcome.facts, RestartSweepFacts)
     assert outcome.verdict == min(
         (cell.verdict for cell in outcome.facts.cells),
@@ -104,10 +105,10 @@ def test_a_restart_that_begins_with_too_little_time_is_not_begun(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     runs = Runs()
-    monkeypatch.setattr(sweep, "run", runs)
+    monkeypatch.setattr(experiment, "run", runs)
     plans = [structs.replace(each, deadline=0.0) for each in all_plans(tmp_path, LINE)]
 
-    outcome = sweep.run_all(plans, redactor=Redactor(()), interruption=Interruption())
+    outcome = run_all(plans, redactor=Redactor(()), interruption=Interruption())
 
     assert (outcome.verdict, runs.titles) == (Verdict.INCONCLUSIVE, [])
 
@@ -117,8 +118,10 @@ def test_what_is_stored_holds_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_pat
         def __call__(self, plan: RestartPlan, **_: Any) -> Outcome:
             return structs.replace(super().__call__(plan), summary="hunter2-hunter2 is wrong")
 
-    monkeypatch.setattr(sweep, "run", Leaking(UNDER_LOAD=Verdict.FAILED, STOPPING=Verdict.FAILED))
-    sweep.run_all(
+    monkeypatch.setattr(
+        experiment, "run", Leaking(UNDER_LOAD=Verdict.FAILED, STOPPING=Verdict.FAILED)
+    )
+    run_all(
         all_plans(tmp_path, LINE),
         redactor=Redactor(("hunter2-hunter2",)),
         interruption=Interruption(),

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.model.facts.launch import LeftKind
-from ci_doctor.services.leak_ledger import LeakLedger, LeakPolicy
-from ci_doctor.services.leak_places import HeldResources
+from ci_doctor.services.leak_ledger import HeldResources, LeakLedger, LeakPolicy
 from ci_doctor.system.processes.process_table import Kin, look_up
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ci_doctor.system.guardian_wire import Wire
+from ci_doctor.system.guardian_main import Wire
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from ci_doctor.build.collect import Material, RecordFile
+from ci_doctor.build.findings import outcome_of
 from ci_doctor.build.merge import merge
-from ci_doctor.build.outcome import outcome_of
 from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.outcome import Report, Severity, Verdict

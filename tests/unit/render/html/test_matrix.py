@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec import convert
 
 from ci_doctor.model.facts.correctness import AnswerMatrix, DivergencePositions
-from ci_doctor.render.html.matrix import histogram, view
+from ci_doctor.render.html.report_page import histogram, view
 from ci_doctor.render.html.templating import Shown
 from tests.support.pictures import Classes, matrix
 from tests.unit.render.strategies import patient

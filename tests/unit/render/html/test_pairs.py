@@ -4,7 +4,7 @@
 from hypothesis import given
 
 from ci_doctor.model.facts.correctness import AlignedAnswers, Hardness, NumbersApart
-from ci_doctor.render.html.pairs import (
+from ci_doctor.render.html.report_page import (
     MEANINGS,
     differing,
     look_alike,

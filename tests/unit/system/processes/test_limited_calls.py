@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.system.processes.limited_calls import (
+from ci_doctor.system.processes.limited_runs import (
     BegunCall,
     ForkedCall,
     TimedOut,
     TimeIsUp,
     bounded,
+    run_limited,
     time_limit,
 )
-from ci_doctor.system.processes.limited_runs import run_limited
 from ci_doctor.system.processes.process_table import look_up
 
 

@@ -17,14 +17,14 @@ from msgspec.structs import fields
 from ci_doctor.model.outcome import SCHEMA, Report, Scalar, Table, row
 from ci_doctor.render import RENDERERS
 from ci_doctor.system.secrets import redaction as log_files
-from ci_doctor.system.secrets.redaction import Redactor, redact_file
-from ci_doctor.system.secrets.tokens import (
+from ci_doctor.system.secrets.patterns import (
     CREDENTIALS,
     LONGEST_TOKEN,
     TokenFormat,
     token_formats,
     token_spans,
 )
+from ci_doctor.system.secrets.redaction import Redactor, redact_file
 from tests.support.growth import assert_linear
 
 REDACTOR = Redactor(())
