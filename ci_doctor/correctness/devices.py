@@ -19,7 +19,8 @@ from ci_doctor.correctness.settings import BUILDKITE, Arm, ArmPlan, ExperimentPl
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.gpus import VISIBLE, gpu_view
 from ci_doctor.model.words import parse_duration
-from ci_doctor.services.spec import ServiceSpec, demands_of, start_order
+from ci_doctor.services.gpu_demand import demands_of
+from ci_doctor.services.spec import ServiceSpec, start_order
 
 AUTO = "auto"
 # The condition of a service that its GPUs are empty again.

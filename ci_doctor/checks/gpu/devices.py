@@ -41,7 +41,8 @@ from ci_doctor.machine.gpus import (
 from ci_doctor.machine.nvidia_smi import Gpu, GpuProcess
 from ci_doctor.model.outcome import Evidence, NextStep, Rule, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, percent, size
-from ci_doctor.services.spec import VLLM_SHARE, GpuDemand, GpuEngine, ServiceSpec, demands_of
+from ci_doctor.services.gpu_demand import VLLM_SHARE, GpuDemand, GpuEngine, demands_of
+from ci_doctor.services.spec import ServiceSpec
 
 GPU_MISSING: Final = Rule(
     id="doctor/gpu-missing",

@@ -7,7 +7,8 @@ import pytest
 from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.gpu.devices import devices, mig
 from ci_doctor.checks.settings import DoctorSettings, WorkloadName
-from ci_doctor.services.spec import GpuEngine, ServiceSpec, demands_of
+from ci_doctor.services.gpu_demand import GpuEngine, demands_of
+from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context
 from tests.support.gpus import divided_machine, machine, program, smi_gpu, smi_log, torch_venv
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec import convert
 
 from ci_doctor.model.facts.correctness import AnswerMatrix, DivergencePositions
-from ci_doctor.render.html.report_page import histogram, view
+from ci_doctor.render.html.report_page import histogram, view_of
 from ci_doctor.render.html.templating import Shown
 from tests.support.pictures import Classes, matrix
 from tests.unit.render.strategies import patient
@@ -16,7 +16,7 @@ from tests.unit.render.strategies import patient
 def _view(
     starts: list[str], requests: dict[str, tuple[str, Classes]], disputed: tuple[str, ...] = ()
 ) -> Shown:
-    seen = view(convert(matrix(starts, requests), AnswerMatrix), disputed)
+    seen = view_of(convert(matrix(starts, requests), AnswerMatrix), disputed)
     assert seen is not None
     return seen
 
@@ -123,14 +123,14 @@ def test_missing_entries_of_a_row_are_no_answers() -> None:
         },
         AnswerMatrix,
     )
-    seen = view(short)
+    seen = view_of(short)
     assert seen is not None
     assert [cell["text"] for cell in seen["groups"][0]["rows"][0]["cells"]] == ["1", "–"]
 
 
 @pytest.mark.parametrize("empty", [{}, {"starts": [{"name": "A1"}]}, {"requests": [{"id": "r"}]}])
 def test_a_matrix_without_starts_or_requests_is_not_drawn(empty: dict[str, object]) -> None:
-    assert view(convert(empty, AnswerMatrix)) is None
+    assert view_of(convert(empty, AnswerMatrix)) is None
 
 
 def test_a_strip_covers_every_request_once_and_joins_neighbours_of_one_colour() -> None:
