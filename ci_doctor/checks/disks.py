@@ -21,7 +21,7 @@ from ci_doctor.model.words import parse_size
 from ci_doctor.render.formatting import size
 from ci_doctor.system import clock
 from ci_doctor.system.files.access import unescaped
-from ci_doctor.system.processes.kernel_words import CpuWaits, extended
+from ci_doctor.system.processes.cpu_wait import CpuWaits, extended
 
 # Well below the deadline of a check, so that one dead disk leaves the others known.
 _LIMIT_S = 1.0

@@ -27,7 +27,7 @@ from ci_doctor.checks.outcome import DoctorRun
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.outcome import Evidence, Rule, Severity
 from ci_doctor.system import clock
-from ci_doctor.system.processes.kernel_words import CpuWaits, extended
+from ci_doctor.system.processes.cpu_wait import CpuWaits, extended
 
 # How often whoever watches hears what is waited for.
 _WAIT_S: Final = 1.0

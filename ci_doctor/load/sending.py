@@ -27,7 +27,7 @@ from ci_doctor.load.canonical import Canonical
 from ci_doctor.load.requests import Request, read_answer
 from ci_doctor.load.schema import begins_as_stream, is_event_stream
 from ci_doctor.system import clock
-from ci_doctor.system.processes.kernel_words import CpuWaits, extended
+from ci_doctor.system.processes.cpu_wait import CpuWaits, extended
 
 FIRST_S = 0.1
 LONGEST_S = 5.0

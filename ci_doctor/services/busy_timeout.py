@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from ci_doctor.system import clock
-from ci_doctor.system.processes.kernel_words import CpuWaits, extended, longest
+from ci_doctor.system.processes.cpu_wait import CpuWaits, extended, longest
 
 T = TypeVar("T")
 # Shorter than this, the last attempt would fail for lack of time of its own.

@@ -18,7 +18,7 @@ from ci_doctor.services.busy_timeout import aside
 from ci_doctor.services.probe import ProbeContext, attempt
 from ci_doctor.services.spec import Liveness
 from ci_doctor.system import clock
-from ci_doctor.system.processes.kernel_words import CpuWaits
+from ci_doctor.system.processes.cpu_wait import CpuWaits
 from ci_doctor.system.processes.limited_runs import run_limited
 from ci_doctor.system.processes.listeners import served_bytes
 from ci_doctor.system.processes.process_table import look_up

@@ -21,7 +21,7 @@ from typing import Any
 from ci_doctor.errors import InfraError
 from ci_doctor.system import clock
 from ci_doctor.system.guardian_main import Wire
-from ci_doctor.system.processes.kernel_words import CpuWaits, extended
+from ci_doctor.system.processes.cpu_wait import CpuWaits, extended
 from ci_doctor.system.processes.process import (
     Child,
     ProcessEnding,

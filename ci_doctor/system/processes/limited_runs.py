@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ci_doctor.system import clock
 from ci_doctor.system.files.access import unnamed_file
-from ci_doctor.system.processes.kernel_words import CpuWaits, extended
+from ci_doctor.system.processes.cpu_wait import CpuWaits, extended
 from ci_doctor.system.processes.process import has_ended
 from ci_doctor.system.processes.process_table import ChildrenLook
 from ci_doctor.system.secrets.private_keys import keyless

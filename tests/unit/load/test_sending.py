@@ -12,7 +12,7 @@ import pytest
 
 from ci_doctor.errors import InfraError
 from ci_doctor.load.sending import Reply, Sender, send_all, time_limit, wait_before_retry
-from ci_doctor.system.processes.kernel_words import CpuWaits
+from ci_doctor.system.processes.cpu_wait import CpuWaits
 from tests.support.canned_server import CannedServer, http, requests
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.system.processes.kernel_words import CpuWaits, extended
+from ci_doctor.system.processes.cpu_wait import CpuWaits, extended
 
 
 @pytest.mark.parametrize(
