@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What is wrong with a merged build: its causes, its retries, and gaps in what is known."""
+"""Pure. What is wrong with a merged build: its causes, its retries, and gaps in what is known. And its outcome."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -399,9 +399,6 @@ def _was_retried_in_vain(step: BuildStep) -> bool:
     last = step.attempts[-1].facts.attempt
     before = [each for each in step.attempts if each.facts.attempt != last]
     return any(each.cause is not None and not lies_outside(each) for each in before)
-
-
-# --- a merged build -> the outcome of `ci-doctor build merge` ---
 
 
 # --- a merged build -> its facts ---

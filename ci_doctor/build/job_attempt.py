@@ -28,8 +28,6 @@ from ci_doctor.model.outcome import (
 )
 from ci_doctor.model.words import known_moment_text, parse_moment
 
-# --- the jobs of a build as Buildkite's REST API describes them ---
-
 # --- a job as Buildkite's REST API describes it, for what no report can know ---
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files: the plugin's options and what they ask for; what its hooks have done in this job, for a plugin listed twice."""
+"""Acts on files: the plugin's options and what they ask for; what its hooks have done in this job, for a plugin listed twice; a container's part."""
 
 import hashlib
 import json
@@ -422,6 +422,12 @@ def _kept(path: Path) -> object:
 
 
 # --- the container that another plugin runs a step's command in: what of ours reaches it ---
+# By the documented options of the plugins docker and docker-compose
+# (https://github.com/buildkite-plugins/docker-buildkite-plugin, v5.13.0, and
+# https://github.com/buildkite-plugins/docker-compose-buildkite-plugin, v5.14.0). In a pod of
+# agent-stack-k8s the hooks pre-command and post-command run in the command's own container, so there
+# is nothing to do (https://buildkite.com/docs/agent/v3/self-hosted/agent-stack-k8s, "Hook execution
+# differences").
 
 
 # Holds the names of what the container needs; "If you set this to VALUE, and VALUE is an

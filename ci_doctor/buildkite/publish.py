@@ -20,8 +20,6 @@ from ci_doctor.model.words import shortened
 from ci_doctor.system.files.access import write_atomically
 
 # --- what the attempts of a job have annotated, as the build's meta-data keeps it ---
-
-# --- what the attempts of a job have annotated, as the build's meta-data keeps it ---
 # An annotation outlives the job that made it. So each attempt keeps its context, and in a few words
 # what it said, where a retry on any agent reads it.
 

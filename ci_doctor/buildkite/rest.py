@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on the network: requests to Buildkite's REST API, bounded in time and bytes."""
+"""Acts on the network: requests to Buildkite's REST API, bounded in time and bytes. And the job's log, by it or by the agent's file."""
 
 import math
 import re
@@ -242,9 +242,6 @@ def address(environ: Mapping[str, str], resource: Resource) -> str:
     for kind, variable in resource:
         path += f"/{kind}/{quote(environ[variable], safe='')}"
     return path
-
-
-# --- reads the job's log: the file that the agent keeps, or by the REST API ---
 
 
 # --- the output of a job's command within the job's log, by the marks of the agent ---

@@ -324,9 +324,6 @@ def shift_to_utc(
 
 
 # --- parsed files with their places -> evidence: each with its job, none of them twice ---
-
-
-# --- parsed files with their places -> evidence: each with its job, none of them twice ---
 # ci-doctor writes one run in several forms (`report.json`, `junit.xml`, `attempts.xml`). The fullest
 # one counts.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a database: the attempts of one test, and when it began to fail."""
+"""Reads a database: the attempts of one test, and when it began to fail; and entries for the quarantine."""
 
 import json
 from collections import Counter, defaultdict
@@ -260,7 +260,7 @@ def _rate(runs: Sequence[tuple[int, int]]) -> RateFacts:
     return wilson(failed, failed + sum(passed for passed, _ in runs))
 
 
-# --- reads a database: the flaky tests -> entries for ci-doctor-quarantine.toml, and why others get none ---
+# --- the flaky tests -> entries for ci-doctor-quarantine.toml, and why others get none ---
 
 
 # One commit may have passed and failed by an accident of the machine.

@@ -32,7 +32,7 @@ from ci_doctor.model.outcome import About, Case, CaseAttempt, CaseOutcome, Repor
 from ci_doctor.model.words import did_you_mean
 from ci_doctor.render.json import parse
 
-# --- jUnit XML -> attempts, in every dialect: pytest, Surefire, gtest, and our own files ---
+# --- JUnit XML -> attempts, in every dialect: pytest, Surefire, gtest, and our own files ---
 
 # A document type declaration is refused: no test tool writes one, and entities are what makes XML
 # dangerous (https://docs.python.org/3/library/xml.html#xml-security).

@@ -38,6 +38,22 @@ from ci_doctor.load.canonical import (
 from ci_doctor.load.schema import StreamEvent, as_object, events, folded, parse_object
 
 # --- the protocols whose answers are items: labels, scores, ranked documents, vectors ---
+# `/classify` (vLLM, SGLang): `data` holds objects with `index`, `label` and `probs`; the label is null for a
+# model whose configuration names none.
+#
+# `/score`: how similar two texts are, a number for each pair.
+# vLLM answers with `data`, objects with `index` and `score`; SGLang with `scores`, a list of numbers
+# for each item, one for each token that the request asks for.
+#
+# `/rerank`: documents in the order of their relevance to a query.
+# vLLM, llama.cpp, Jina and Cohere answer with `results`, objects with `index`, `relevance_score` and
+# at times `document`. SGLang and text-embeddings-inference answer with a bare list of objects with
+# `index`, `score` and at times `document` or `text`. The order is part of the answer, as it is given.
+#
+# `/v1/embeddings`: vectors, as lists of numbers or as base64 of them.
+# The forms are OpenAI's (`data` with `embedding`; base64 is little-endian float32), vLLM's additions
+# to it (`embed_dtype` and `endianness` of the request say what the base64 holds), Cohere's
+# (`embeddings`, by type or as a list), and the list of lists of text-embeddings-inference (`/embed`).
 
 
 def _read_labels(value: Any, body: RequestBody) -> Canonical:
@@ -253,6 +269,14 @@ EMBEDDINGS = Protocol(
 
 
 # --- `/v1/responses`: OpenAI's Responses API, in one piece or as events; vLLM serves it, too ---
+# An answer is a list of items (`output`): messages of parts, reasoning, calls of tools. Each part of
+# text and each call becomes a choice of the canonical form, in the order of the answer, so that
+# everything that compares and shows choices serves it, too. `finish_reason` is `completed`, or the
+# reason why the answer is incomplete.
+#
+# Of a streamed answer the last event (`response.completed` or `response.incomplete`) holds the whole object. What came in
+# pieces before must be the same text; if it is not, it becomes a part of the answer of its own, so
+# that such a stream is never equal to a sound one. `data: [DONE]` may follow: some servers send it.
 
 # The key under which a folded response holds a text that its last event does not have.
 STREAMED_TEXT = "ci_doctor_streamed_text"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The shapes of completions and chats: OpenAI's schema, and what other servers add to it.
+"""Pure. The shapes of completions and chats, streamed ones too: OpenAI's schema, and what other servers add to it.
 
 Read from OpenAI's API reference (completions and chat completions, whole and in chunks), vLLM's
 `entrypoints/openai/protocol.py`, SGLang's `srt/entrypoints/openai/protocol.py`, TGI's
@@ -213,6 +213,21 @@ def _error_report(value: Any) -> Any:
 
 
 # --- a streamed answer (`"stream": true`), folded into the shape of one that is not streamed ---
+# The chunks are those of OpenAI's API reference and of vLLM: `choices` with `text` or `delta`, at
+# last `data: [DONE]`. Their shape is in `schema`. A choice is finished by a chunk with its
+# `finish_reason`: a server whose model is gone in mid-answer still sends `[DONE]`. Some servers write
+# "" until then instead of null. What still differs from the same answer in one piece:
+#
+# - Usage comes only if the request has `"stream_options": {"include_usage": true}`. Without it the
+#   completion tokens are counted from `token_ids` if every choice has them, and are otherwise
+#   missing, in the digest too.
+# - A server may leave out of a stream what it has in one piece: vLLM streams no `prompt_logprobs`
+#   for chats.
+# - Audio cannot be put together again and is refused.
+#
+# A text/event-stream is read by the rules of the HTML standard (section 9.2.6, "Interpreting an event
+# stream"), with one departure: the standard replaces bytes that are not UTF-8. Here they are an error,
+# since two broken answers must not become equal.
 
 
 CONTENT_TYPE = "text/event-stream"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. From a result to findings, the worst first."""
+"""Pure. From a result to findings, the worst first, and to the outcome that is reported."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -406,9 +406,6 @@ def _of_quarantine(result: PytestResult) -> Iterator[Finding]:
             f"the entry of {entry.test} holds until {entry.until}, for more than {MOST_DAYS} days "
             f"(owner: {entry.owner})"
         )
-
-
-# --- from a result to the outcome that is reported: its facts, its test cases ---
 
 
 # --- the facts of the report of a run, and from a result to them ---

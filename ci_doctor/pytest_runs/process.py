@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes and files: runs pytest to its end, ends tests that hang, reads what it recorded."""
+"""Acts on processes and files: runs pytest to its end, ends tests that hang, reads what it recorded. And where it writes."""
 
 import asyncio
 import contextlib
@@ -52,8 +52,6 @@ from ci_doctor.system.relay_output import (
     open_channels,
 )
 from ci_doctor.system.secrets.private_keys import without_keys
-
-# --- acts on files and their descriptors: where a run of pytest writes ---
 
 # --- those of a run of pytest, which no test can take away from us ---
 # A test may remove any folder, fill a disk, or change permissions. What the recorder writes lies in memory

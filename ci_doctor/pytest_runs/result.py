@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. All that a run of `ci-doctor pytest` knows at its end, and what it lacks as evidence."""
+"""Pure. The verdict of each test, all that a run of `ci-doctor pytest` knows at its end, and what it lacks as evidence."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ from ci_doctor.pytest_runs.quarantine import Quarantine
 from ci_doctor.pytest_runs.records import StuckCollection
 from ci_doctor.system.secrets.private_keys import first_words
 
-# --- from the attempts of a test to its verdict. Pure ---
+# --- from the attempts of a test to its verdict ---
 
 _IN_SUITE = frozenset({RunKind.SUITE, RunKind.REST})
 _IN_ORDER = frozenset({*_IN_SUITE, RunKind.ORDER})

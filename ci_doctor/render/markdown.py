@@ -39,7 +39,7 @@ from ci_doctor.render.formatting import (
     worst_first,
 )
 
-# --- markdown of a bounded number of bytes: text that others wrote stays text, and pieces are shown whole ---
+# --- text that others wrote stays text, and pieces are shown whole ---
 
 _NOTE_BYTES = 220  # six counts of up to seven digits with their nouns
 EVIDENCE = 99  # the rank of what goes in last

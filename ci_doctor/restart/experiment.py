@@ -484,7 +484,7 @@ def would_do(plans: Sequence[RestartPlan]) -> Outcome:
     )
 
 
-# --- acts on processes and files: one restart for each moment and signal, and what all of them come to ---
+# --- one restart for each moment and signal, and what all of them come to ---
 
 
 _FILE = "cell.json"

@@ -28,7 +28,7 @@ from ci_doctor.system.files.access import is_own_name
 from ci_doctor.system.processes.listeners import listening_ports
 from ci_doctor.system.processes.process_table import Kin, read_table, still_lives
 
-# --- reads the places where things outlive their makers, and what a process holds of them ---
+# --- the places where things outlive their makers, and what a process holds of them ---
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - read, not written
 # Shorter numbers stand in names by chance.

@@ -54,7 +54,7 @@ from ci_doctor.system.processes.tree import ExternalProcess
 if TYPE_CHECKING:
     from ci_doctor.system.processes.process import Child
 
-# --- acts on file descriptors: watches an external process and what is below it, and probes it ---
+# --- an external process and what is below it, watched and probed ---
 
 # A pipe, named or not: its device and its inode.
 _Pipe = tuple[int, int]

@@ -24,7 +24,9 @@ from ci_doctor.system.processes.process_table import descendants, read_table
 from ci_doctor.system.processes.program import EXEC, Program, read_report, start
 from ci_doctor.system.processes.tree_stop import TreeStop
 
-# --- acts on a socket: whole messages with file descriptors, between ci-doctor and its guardian ---
+# --- whole messages with file descriptors, between ci-doctor and its guardian ---
+# Standard library only, and little of it: the guardian starts in every launch, without
+# site-packages. Both ends run the same Python, which is what marshal asks for.
 
 _HEADER_BYTES = 5  # four: how long the message is; one: how many file descriptors come with it
 _DESCRIPTOR_BYTES = 4  # of a C int

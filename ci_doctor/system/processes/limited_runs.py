@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: runs programs in sessions of their own, each for a limited time, and ends all."""
+"""Acts on processes and threads: runs programs in sessions of their own, and calls functions, for a limited time."""
 
 import concurrent.futures
 import contextlib
@@ -215,7 +215,10 @@ def _text(file: IO[bytes]) -> str:
     return file.read().decode("utf-8", "replace")
 
 
-# --- acts on threads and processes: calls a function that may hang, and waits for a limited time ---
+# --- a function that may hang, called and awaited for a limited time ---
+# In this thread, in another one, or in a copy of this process that goes on beside it. A thread would
+# share the interpreter's lock with the work, and what it starts would look like a process of the job.
+# The copy is there before the job's first process, and is killed as a whole.
 
 
 class TimeIsUp(BaseException):

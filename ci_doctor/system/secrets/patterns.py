@@ -242,6 +242,8 @@ def secret_values(environment: Mapping[str, str], names: re.Pattern[str]) -> Ite
 
 
 # --- where secrets stand that are known by their form: tokens, private keys, signed addresses ---
+# Tokens are known by their beginning, as the two lists beside this file have it; credentials by what
+# stands around them, in logs too. Every repetition is bounded: a log may be hostile.
 
 
 class TokenFormat(Struct, frozen=True):
