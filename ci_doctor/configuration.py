@@ -118,13 +118,13 @@ def _as_toml(schema: Any) -> Any:
         return [_as_toml(each) for each in schema if each != {"type": "null"}]
     if not isinstance(schema, dict):
         return schema
-    kept = {name: _as_toml(each) for name, each in schema.items() if not _is_null(name, each)}
+    kept = {
+        name: _as_toml(each)
+        for name, each in schema.items()
+        if not (name == "default" and each is None)
+    }
     only = kept.get("anyOf", ())
     if len(only) == 1:
         del kept["anyOf"]
         kept = {**only[0], **kept}
     return kept
-
-
-def _is_null(name: str, value: object) -> bool:
-    return name == "default" and value is None

@@ -122,7 +122,9 @@ def run_git(
     except OSError as error:
         return GitRun(returncode=_NO_ANSWER, stderr=str(error))
     try:
-        stdout, stderr = running.communicate(_encoded(text), timeout=timeout_s)
+        stdout, stderr = running.communicate(
+            text.encode("utf-8", "surrogateescape"), timeout=timeout_s
+        )
     except subprocess.TimeoutExpired:
         _end_group(running.pid)
         return GitRun(returncode=_NO_ANSWER, stderr=f"no answer within {timeout_s:g} s")
@@ -356,10 +358,6 @@ def _kill_readers(command: "Git") -> None:
     for reader in (command.cat_file_header, command.cat_file_all):
         if reader is not None and reader.proc is not None:
             reader.proc.kill()
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _decoded(output: bytes) -> str:

@@ -475,14 +475,19 @@ def cases_of(merged: MergedBuild) -> tuple[Case, ...]:
     There are 4,000 of them at most; those of steps come first.
     """
     cases = [_of_step(step) for step in merged.steps]
-    cases += [_of_missing(each.name, each.reason) for each in merged.missing if each.is_expected]
+    cases += [
+        Case(
+            group=f"{GROUP}.expected",
+            name=each.name,
+            outcome=CaseOutcome.ERROR,
+            message=each.reason,
+        )
+        for each in merged.missing
+        if each.is_expected
+    ]
     own = [case for step in merged.steps for case in _own(step)]
     own.sort(key=lambda case: case.outcome not in _RED)
     return tuple([*cases, *own][:MOST_CASES])
-
-
-def _of_missing(name: str, reason: str) -> Case:
-    return Case(group=f"{GROUP}.expected", name=name, outcome=CaseOutcome.ERROR, message=reason)
 
 
 def _of_step(step: BuildStep) -> Case:

@@ -462,7 +462,18 @@ def facts_of(result: PytestResult, directory: Path | None) -> PytestFacts:
             for judged in result.judged
             if is_worth_telling(judged)
         ),
-        sessions=tuple(_session_facts(each, directory) for each in result.sessions),
+        sessions=tuple(
+            SessionFacts(
+                kind=each.kind,
+                how=each.how_it_ended,
+                duration_s=round(each.duration_s, 3),
+                tests=len(each.attempts),
+                log=relative_log(each.log, directory),
+                seed=each.seed,
+                hash_seed=each.hash_seed,
+            )
+            for each in result.sessions
+        ),
         python=first.python,
         pytest=first.pytest,
         interpreter=str(result.python),
@@ -473,18 +484,6 @@ def facts_of(result: PytestResult, directory: Path | None) -> PytestFacts:
         received=result.interrupted,
         rerun_budget_s=None if result.rerun_s is None else round(result.rerun_s, 3),
         not_rerun=result.out_of_time,
-    )
-
-
-def _session_facts(session: PytestSession, directory: Path | None) -> SessionFacts:
-    return SessionFacts(
-        kind=session.kind,
-        how=session.how_it_ended,
-        duration_s=round(session.duration_s, 3),
-        tests=len(session.attempts),
-        log=relative_log(session.log, directory),
-        seed=session.seed,
-        hash_seed=session.hash_seed,
     )
 
 
@@ -610,7 +609,16 @@ def outcome_of(result: PytestResult, working: Path, directory: Path | None) -> O
             # One that never began has no case, as in pytest's own file.
             *(case_of(judged, result) for judged in result.judged if judged.attempts),
         ),
-        attempts=tuple(_session_attempt(each, directory) for each in sessions),
+        attempts=tuple(
+            Attempt(
+                name=each.kind,
+                outcome=each.how_it_ended,
+                ok=each.has_ended_in_order and each.exit_code == 0,
+                duration_s=round(each.duration_s, 3),
+                log=relative_log(each.log, directory),
+            )
+            for each in sessions
+        ),
         attachments=tuple(attachments),
     )
 
@@ -665,13 +673,3 @@ def _counted(count: int, name: str) -> str:
     if name == Verdict.VOID:
         return f"{count} without a result"
     return f"{count} {name}"
-
-
-def _session_attempt(session: PytestSession, directory: Path | None) -> Attempt:
-    return Attempt(
-        name=session.kind,
-        outcome=session.how_it_ended,
-        ok=session.has_ended_in_order and session.exit_code == 0,
-        duration_s=round(session.duration_s, 3),
-        log=relative_log(session.log, directory),
-    )
