@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks at disks: which of this machine are full."""
+"""Reads file systems: which local disks are full."""
 
 import contextlib
 import os
