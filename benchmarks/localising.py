@@ -4,12 +4,12 @@
     python benchmarks/localising.py                16 kinds of faults, drawn by the seed 1
     python benchmarks/localising.py --seed 7       other kinds, numbers and requests
     python benchmarks/localising.py --only tools   one kind, may be repeated
-    python benchmarks/localising.py --group unseen       the kinds that were written before the search knew them
+    python benchmarks/localising.py --group unseen-3     kinds that were written before the search knew them; also unseen, unseen-2
     python benchmarks/localising.py --group composed     conditions that are drawn, not written
     python benchmarks/localising.py --record       also appends the table to benchmarks/RESULTS.md
 
 The search is that of `ci_doctor.correctness.localise`, with its 16 starts; the servers and their faults are those of
-localising_server.py and localising_faults.py. A judge sends other requests, in other orders, and compares what is said with what differs:
+localising_server.py, localising_faults.py and localising_unseen.py. A judge sends other requests, in other orders, and compares what is said with what differs:
 
 named           what is said to differ does, and hardly anything else
 half            what is said to differ does, and so does more
@@ -17,7 +17,7 @@ requests only   requests are named, and no condition of what they hold
 nothing         no cause is named
 untrue          of what is said to differ, more than one send in twenty does not
 
-A number between the one that is named and the nearest one that was equal is not judged. "not tested" stands before a
+Of "any request", requests with values that the sentence excepts are not sent. A number between the one that is named and the nearest one that was equal is not judged. "not tested" stands before a
 cause that the report tells as one that fits, and no more. The exit status is 1 if a line is untrue.
 """
 
@@ -30,8 +30,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from localising_faults import Kind, faults
+from localising_faults import Kind
 from localising_server import CHAT, COMPLETION, Fault, View, answered, suite
+from localising_unseen import faults
 from msgspec.structs import replace
 from results import options, record, table
 
@@ -215,7 +216,11 @@ class Held(NamedTuple):
 
 def held(case: Case, search: LocalisationSearch, cause: Cause, draw: random.Random) -> Held | None:
     """How a cause holds of other sends; None if nothing is said of them."""
-    fresh = requests_of([*suite(draw, 24)[:12], *near(case, draw)], first=100)
+    bodies = [*suite(draw, 24)[:12], *near(case, draw)]
+    # The sentence says of what there was one value alone.
+    same = search.unvaried() if cause.target.family == "any" else {}
+    bodies = [body for body in bodies if all(body.get(key, same[key]) == same[key] for key in same)]
+    fresh = requests_of(bodies, first=100)
     requests = search.requests | {each.id: each for each in fresh}
     lanes: list[Lane] = []
     for number, trial in enumerate(held_out(case, [each.id for each in fresh], draw)):
@@ -281,7 +286,9 @@ def row(name: str, kind: Kind, seed: int) -> tuple[str, str, str]:
 def main() -> int:
     parser = options(__doc__)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--group", choices=["known", "unseen", "composed"], default="known")
+    parser.add_argument(
+        "--group", choices=["known", "unseen", "unseen-2", "unseen-3", "composed"], default="known"
+    )
     parser.add_argument("--only", action="append", metavar="KIND")
     arguments = parser.parse_args()
     kinds = faults(arguments.group)

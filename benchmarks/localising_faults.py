@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults that servers of LLMs had, as conditions of a request and of what came before it or is under way with it.
 
-KNOWN are the kinds that `ci_doctor.correctness.localise` was written with. UNSEEN were written before anybody looked how
-it would name them. `composed` draws any condition that the words of this module can say.
+KNOWN are the kinds that `ci_doctor.correctness.localise` was written with; those of localising_unseen.py were written
+before anybody looked how it would name them. `composed` draws any condition that the words of this module can say.
 """
 
 import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from localising_server import FOREIGN, Body, Fault, View, answer_words, size_of, text_of
+from localising_server import Body, Fault, View, size_of, text_of
 
 from ci_doctor.correctness.localise.trials import common, pieces
 
@@ -216,17 +216,6 @@ def late(seconds: float) -> Condition:
     return Condition(f"{seconds} s after the start's first request", lambda v: v.since_s >= seconds)
 
 
-def _first_sign(view: View) -> int | None:
-    said = answer_words(view.body)
-    signs = [at for at, each in enumerate(said) if each in FOREIGN]
-    return signs[0] if signs and "stream" in view.body else None
-
-
-def _at_its_limit(view: View) -> int | None:
-    count = len(answer_words(view.body))
-    return count - 1 if count >= view.body.get("max_tokens", 16) else None
-
-
 def from_token(place: int, condition: Condition) -> Condition:
     words = f"{condition.words or 'any request'}, from token {place + 1}"
     return Condition(words, lambda v: place if condition.holds(v) else None, place)
@@ -257,13 +246,6 @@ def _served(draw: random.Random) -> Condition:
 def _full_table(draw: random.Random) -> Condition:
     count = draw.randint(5, 9)
     return distinct(f"{count} different prompts", lambda number: number >= count)
-
-
-def _ring(draw: random.Random) -> Condition:
-    period = draw.randint(2, 4)
-    return distinct(
-        f"the different prompts so far are a multiple of {period}", lambda n: n % period == 0
-    )
 
 
 KNOWN: dict[str, Kind] = {
@@ -326,47 +308,6 @@ KNOWN: dict[str, Kind] = {
     "adapter_and_form": lambda _: itself(has("model", "response_format")),
     "evicted_after_some": lambda d: back("others", len, d.randint(3, 6)),
     "after_a_long_one": lambda d: came(sized(d.choice([64, 128]))),
-}
-
-UNSEEN: dict[str, Kind] = {
-    # A stop string ends the answer before `min_tokens`.
-    "stop_too_early": lambda _: itself(has("stop", "min_tokens")),
-    # All blocks of a prompt are in the cache, so that nothing is left to compute.
-    "full_blocks": lambda d: came(SAME) & itself(multiple(d.choice([4, 8]))),
-    # An adapter's slot was used by another one.
-    "adapter_returns": lambda _: came(equal("model")) & last(other("model")),
-    # The rows of a grammar's mask are those of all requests of a batch.
-    "mask_row": lambda _: itself(has("response_format")) & beside(lacks("response_format")),
-    "greedy_in_a_sampled_batch": lambda _: itself(GREEDY) & beside(SAMPLED),
-    # Drafted tokens are accepted by the wrong distribution.
-    "drafts": lambda d: from_token(d.choice([4, 8]), itself(has("top_k"))),
-    # Log probabilities of a prompt that is computed in chunks.
-    "chunked_logprobs": lambda d: itself(has("logprobs") & sized(d.choice([24, 48]))),
-    "ring_of_slots": _ring,
-    "late": lambda d: late(d.choice([0.3, 0.6])),
-    # The last token of an answer that ends by `max_tokens`.
-    "at_its_limit": lambda _: Condition("the last token at `max_tokens`", _at_its_limit, 0),
-    # A sign of several bytes is cut between two events.
-    "signs_of_a_stream": lambda _: Condition(
-        "streams, from the first sign beyond ASCII", _first_sign, 0
-    ),
-    # Blocks are shared before they are computed.
-    "prefix_under_way": lambda d: under_way(shares(d.choice([6, 12]))),
-    # A decode beside a prefill.
-    "short_beside_long": lambda d: (
-        itself(sized(0, d.choice([16, 24]))) & beside(sized(d.choice([48, 96])))
-    ),
-    # A buffer grows.
-    "longest_so_far": lambda _: Condition(
-        "longer than each before, and not first",
-        lambda v: bool(v.before) and size_of(v.body) > max(map(size_of, v.before)),
-    ),
-    # What is used often is moved to another tier.
-    "third_time": lambda d: from_on(d.choice([3, 4]), SAME),
-    # Requests with `prompt_logprobs` and the like leave blocks without values.
-    "prefix_of_another_form": lambda d: came(
-        shares(d.choice([4, 8])) & has(d.choice(["logprobs", "stream", "min_tokens"]))
-    ),
 }
 
 
@@ -432,9 +373,3 @@ def composed(draw: random.Random) -> Condition:
         [itself(own), itself(own & _own(draw)), scope, scope, scope, itself(own) & scope]
     )
     return from_token(draw.choice([4, 8]), condition) if draw.random() < 0.2 else condition
-
-
-def faults(group: str) -> dict[str, Kind]:
-    """The kinds of a group by their names. Raises KeyError if there is none."""
-    drawn: dict[str, Kind] = {f"composed-{number}": composed for number in range(1, 17)}
-    return {"known": KNOWN, "unseen": UNSEEN, "composed": drawn}[group]

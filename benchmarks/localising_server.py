@@ -42,6 +42,8 @@ PARAMETERS: tuple[tuple[str, float, list[Any]], ...] = (
         0.2,
         [{"type": "json_object"}, {"type": "json_schema", "json_schema": {"name": "town"}}],
     ),
+    ("repetition_penalty", 0.2, [1.1, 1.3]),
+    ("logit_bias", 0.2, [{"50": -100}, {"11": 5}]),
 )
 
 

@@ -16,13 +16,15 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.localise.relations import of_kinds, of_load, of_memory, of_parameters
+from ci_doctor.correctness.localise.related import equal_in_groups, products
+from ci_doctor.correctness.localise.relations import of_load, of_memory, of_parameters
 from ci_doctor.correctness.localise.traits import (
     CHARACTERS,
     MOST_NAMES,
     CausePart,
     SendTable,
     number,
+    places_in,
     targets,
     thresholds,
 )
@@ -33,6 +35,8 @@ OF_ANSWERS = ("answer", "finish ")
 # What holds of one place in so many, by chance, is no second condition.
 _TOKENS = " of tokens"
 _OF_PLACE = {"every", "only", "window", "until", "slots"}
+# If what fits costs more, products of a place, a kind and a relation are tried.
+_PLAIN = 5
 # So often a kind of request is counted among those before.
 _MOST_BEFORE = 4
 # Two starts become ready after different times, and so do two answers come.
@@ -288,6 +292,7 @@ def _of_sums(table: SendTable) -> Iterator[CausePart]:
                 doubt |= 1 << unknown_at[reached][1]
                 reached += 1
             yield replace(part, unsure=doubt) if doubt else part
+    yield from _of_different_prompts(table)
     ages, idle = [], []
     for lane in table.lanes:
         times = [each.at_s for each in lane]
@@ -301,6 +306,23 @@ def _of_sums(table: SendTable) -> Iterator[CausePart]:
     longest = 2 * max(idle, default=0) + 1
     first = [value if place else longest for value, place in zip(idle, table.places, strict=True)]
     yield from _of_time(table, first, "idle or first", text)
+
+
+def _of_different_prompts(table: SendTable) -> Iterator[CausePart]:
+    """How many tokens a cache of all prompts of a start holds, before one comes and with it."""
+    before: list[float] = []
+    with_it: list[float] = []
+    sizes = iter(table.tokens)
+    for lane in table.lanes:
+        known: dict[str, float] = {}
+        for each, size in zip(lane, sizes, strict=False):
+            before.append(sum(known.values()))
+            known.setdefault(table.prompts[each.name], size)
+            with_it.append(sum(known.values()))
+    text = "once a start has got different prompts of {} tokens"
+    yield from thresholds(before, "different tokens", text, 6.1)
+    text += ", this one among them"
+    yield from thresholds(with_it, "different tokens with it", text, 6.1)
 
 
 def _of_time(
@@ -387,8 +409,8 @@ def _numbers_of_others(table: SendTable, numbers: Sequence[float]) -> Iterator[t
     yield tuple(numbers[at - 1] if place else math.nan for at, place in enumerate(table.places))
     beside = [math.nan] * len(numbers)
     for block in table.together:
-        for at in _places_in(block):
-            beside[at] = _largest(numbers[to] for to in _places_in(block) if to != at)
+        for at in places_in(block):
+            beside[at] = _largest(numbers[to] for to in places_in(block) if to != at)
     yield tuple(beside)
 
 
@@ -434,27 +456,51 @@ def _of_counts(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePa
 
 
 def of_itself(table: SendTable, part: CausePart) -> Iterator[CausePart]:
-    """From the second, third, … request of a kind on."""
-    places = list(_places(table, part.mask))
-    for count in range(1, _MOST_BEFORE + 1):
-        mask = 0
-        for at, lane in places:
-            if len(at) > count:
-                mask |= lane & ~((2 << at[count - 1]) - 1)
-        text = f"from the {ordinal(count + 1)} of them in a start on"
-        yield CausePart("from its own", text, 2 + part.cost / 2, mask, trait=True, lack=part.lack)
+    """By the count of a kind in a start: from one on, those between two, or each so many. `first` is that of the first that differs."""
+    at: dict[int, int] = defaultdict(int)
+    for places, _ in _places(table, part.mask):
+        for count, place in enumerate(places, 1):
+            at[count] |= 1 << place
+    wrong = [count for count, bits in at.items() if bits & table.wrong]
+    first, last = min(wrong, default=0), max(wrong, default=0)
+
+    def counted(
+        family: str, text: str, cost: float, counts: Iterable[int], beyond: int = 0
+    ) -> CausePart:
+        mask = sum(at[each] for each in counts if each in at)
+        return CausePart(
+            f"{family} its own",
+            text,
+            cost + part.cost / 2,
+            mask,
+            trait=True,
+            lack=part.lack,
+            beyond=beyond,
+        )
+
+    for least in range(2, first + 1):
+        text = f"from the {ordinal(least)} of them in a start on"
+        yield counted("from", text, 2, range(least, max(at) + 1))
+    if 1 < first < last < max(at):
+        text = f"as the {ordinal(first)} to the {ordinal(last)} of them in a start"
+        yield counted(
+            "window",
+            text,
+            3.5,
+            range(first, last + 1),
+            sum(at[each] for each in range(last + 1, max(at) + 1)),
+        )
+    for period in range(2, _LONGEST_PERIOD + 1):
+        if last > first and all((each - first) % period == 0 for each in wrong):
+            begin = (first - 1) % period + 1
+            text = f"as every {ordinal(period)} of them in a start ({begin}, {begin + period}, …)"
+            yield counted("every", text, 3, range(begin, max(at) + 1, period))
 
 
 def _places(table: SendTable, mask: int) -> Iterator[tuple[list[int], int]]:
     """For each start the places of these bits, and the bits of the start."""
     for lane in table.lane_bits:
-        yield list(_places_in(mask & lane)), lane
-
-
-def _places_in(bits: int) -> Iterator[int]:
-    while bits:
-        yield (bits & -bits).bit_length() - 1
-        bits &= bits - 1
+        yield list(places_in(mask & lane)), lane
 
 
 def _bits(places: Iterable[Sequence[int]]) -> int:
@@ -569,21 +615,26 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
             (each, of_itself(table, each))
             for each in _conjunctions(of_target, exact & ~wrong & _before(table, wrong))
         )
+    if not plain_alone and not any(
+        each.cost <= _PLAIN and (each.traits or each.target is any_target) for each in causes
+    ):
+        equal = exact & ~wrong, exact & ~wrong | equal_in_groups(groups, wrong | short)
+        made = products(table, observed, kinds, of_target, wrong, equal)
+        causes += fit((each, made) for each in of_target)
     if not any(each.traits or each.target is any_target for each in causes):
         some = [any_target, *(each for each in of_target if each.is_form)]
-        forms = [e for e in kinds if e.is_form and _before(table, e.mask) & wrong == wrong]
-        of_forms = [each for each in of_kinds(table, forms) if each.mask & wrong == wrong]
-        causes += fit((each, of_forms) for each in some)
         causes += fit(
             (each, _pairs_of_contexts(of_context, exact & each.mask, wrong & exact, _DEAR))
             for each in some
         )
-    # What says of each send, of those at once too, whether it differs, is no chance.
+    return sorted(_surest(causes, wrong, exact, loose), key=lambda each: each.cost)
+
+
+def _surest(causes: list[Cause], wrong: int, exact: int, loose: int) -> list[Cause]:
+    """What says of each send, of those at once too, whether it differs, is no chance; else all."""
     known = exact | loose
-    if loose & wrong and any(each.mask & known & ~each.context.unsure == wrong for each in causes):
-        causes = [each for each in causes if each.mask & known & ~each.context.unsure == wrong]
-    causes.sort(key=lambda each: each.cost)
-    return causes
+    sure = [each for each in causes if each.mask & known & ~each.context.unsure == wrong]
+    return sure if loose & wrong and sure else causes
 
 
 def _neighbours(table: SendTable) -> list[str]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ci_doctor.correctness.localise.causes import Cause
-from ci_doctor.correctness.localise.traits import CausePart, SendTable
+from ci_doctor.correctness.localise.traits import CausePart, SendTable, places_in
 from ci_doctor.correctness.localise.trials import Exam, Trial, TrialBlock, one_by_one
 from ci_doctor.load.prompts import PROMPT_KEYS
 from ci_doctor.load.requests import Request
@@ -175,18 +175,12 @@ def _units(table: SendTable, bits: int, *, by_name: bool) -> dict[object, int]:
     units: dict[object, int] = defaultdict(int)
     company: dict[int, frozenset[str]] = {}
     for block in table.together if bits else ():
-        names = frozenset(table.sends[at].name for at in _places(block))
-        company |= dict.fromkeys(_places(block & bits), names)
-    for at in _places(bits):
+        names = frozenset(table.sends[at].name for at in places_in(block))
+        company |= dict.fromkeys(places_in(block & bits), names)
+    for at in places_in(bits):
         name = table.sends[at].name
         units[name if by_name else (name, company[at]) if at in company else at] |= 1 << at
     return units
-
-
-def _places(bits: int) -> Iterator[int]:
-    while bits:
-        yield (bits & -bits).bit_length() - 1
-        bits &= bits - 1
 
 
 def is_within(cause: Cause, earlier: Cause) -> bool:

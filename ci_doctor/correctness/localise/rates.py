@@ -16,7 +16,7 @@ from msgspec import Struct
 from ci_doctor.correctness.localise.causes import OF_ANSWERS, beside, contexts, fitting
 from ci_doctor.correctness.localise.examining import chance
 from ci_doctor.correctness.localise.relations import loads
-from ci_doctor.correctness.localise.traits import CausePart, SendTable, number, targets
+from ci_doctor.correctness.localise.traits import CausePart, SendTable, number, places_in, targets
 from ci_doctor.correctness.localise.trials import LocalisedDifference, TrialSend
 from ci_doctor.load.requests import Request
 
@@ -250,11 +250,11 @@ class _Common:
 
     def _is_copied(self, within: int, without: int) -> bool:
         """Whether copies without the part are equal, and would have shown the difference."""
-        told = {self.table.sends[at].name: self.table.sends[at] for at in _places(self.wrong)}
+        told = {self.table.sends[at].name: self.table.sends[at] for at in places_in(self.wrong)}
         for base, send in told.items():
             equal = [
                 at
-                for at in _places(without)
+                for at in places_in(without)
                 if self.bases.get((each := self.table.sends[at]).name) == base
                 and each.said.startswith(send.said)
                 # An empty answer is the beginning of each.
@@ -266,7 +266,7 @@ class _Common:
                 return True
             # Among many others it may not show each time. A copy in its place has the same ones.
             places = [self.beside[at] for at in equal if at in self.beside]
-            here = [at for at in _places(mine) if self.beside.get(at) in places]
+            here = [at for at in places_in(mine) if self.beside.get(at) in places]
             if len(here) >= _LEAST_IN_PLACE and all(self.wrong >> at & 1 for at in here):
                 return True
         return False
@@ -321,9 +321,3 @@ class _Common:
 def _key(part: CausePart) -> str:
     """The parameter that it is about, or else its family."""
     return part.family.removeprefix("beside ").removeprefix("has ").partition("=")[0]
-
-
-def _places(bits: int) -> Iterator[int]:
-    while bits:
-        yield (bits & -bits).bit_length() - 1
-        bits &= bits - 1

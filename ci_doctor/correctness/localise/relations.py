@@ -18,12 +18,12 @@ from ci_doctor.correctness.localise.traits import (
 from ci_doctor.correctness.localise.trials import TrialSend, common, pieces
 
 # Beginnings of prompts that are shorter are nothing to a cache.
-_SHORTEST_PREFIX = 4
+SHORTEST_PREFIX = 4
 _NONE = repr(None)
 # So near to a number of tokens that were estimated, a send may lie on either side.
 _NEAR_TOKENS, _NEAR_SHARE = 2, 0.2
 # Tables of slots have so many.
-_MODULI = (*range(4, 36, 4), 48, 64, 128, 256)
+MODULI = (*range(4, 36, 4), 48, 64, 128, 256)
 
 
 # What a server that keeps what belongs to one value of a parameter may mix up. `{}` is a number, `KEY` the parameter.
@@ -83,42 +83,12 @@ def _sharers(table: SendTable, lane: Sequence[TrialSend]) -> list[list[tuple[flo
             prompt, some = table.prompts[name], []
             for text, owner in earlier.items():
                 shares = visible(prompt[: common(prompt, text)])
-                if shares >= _SHORTEST_PREFIX:
+                if shares >= SHORTEST_PREFIX:
                     some.append((shares, owner))
             made.append(tuple(itertools.chain.from_iterable(some)))
             earlier.setdefault(prompt, at)
         table.remembered[place] = made
     return [list(zip(each[::2], each[1::2], strict=True)) for each in table.remembered[place]]
-
-
-def of_kinds(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
-    """What shares a beginning, or the prompt, with an earlier request of some kind."""
-    shared = [_sharers(table, lane) for lane in table.lanes]
-    for kind in kinds:
-        prefixes: list[float] = []
-        again: list[bool] = []
-        begin = 0
-        for lane, sharers in zip(table.lanes, shared, strict=True):
-            got: set[str] = set()
-            for at, each in enumerate(lane):
-                prompt = table.prompts[each.name]
-                like = (
-                    size for size, to in sharers[at] if table.prompts[lane[int(to)].name] in got
-                )
-                prefixes.append(max(like, default=0))
-                again.append(prompt in got)
-                if kind.mask >> begin + at & 1:
-                    got.add(prompt)
-            begin += len(lane)
-        cost, family = kind.cost + 2.2, f"prefix of {kind.family}"
-        # A value may hold braces.
-        owners = kind.words.replace("{", "{{").replace("}", "}}")
-        words = f"after {owners} that share its first {{}} characters"
-        for part in thresholds(prefixes, family, words, cost):
-            yield replace(part, trait=True, lack=kind.lack)
-        words = f"if the same prompt came before in {kind.words}"
-        mask = table.mask(again)
-        yield CausePart(f"again in {kind.family}", words, cost - 0.3, mask, True, lack=kind.lack)
 
 
 def _with_another(
@@ -289,7 +259,7 @@ def of_memory(table: SendTable) -> Iterator[CausePart]:
         text = f"right after a prompt that is {family} by {{}} tokens or more"
         fallen = [max(0, sign * each) for each in _fallen(table)]
         yield from thresholds(fallen, f"{family} before in tokens", text, 2.45)
-    for modulus in (0, *_MODULI):
+    for modulus in (0, *MODULI):
         words = "after another prompt of as many tokens" + f", modulo {modulus}" * (modulus > 0)
         family, cost = ("as long modulo", 3.7) if modulus else ("as long", 3.3)
         yield CausePart(family, words, cost, _as_long(table, modulus))
@@ -327,7 +297,7 @@ def _remembered(text: str, before: Sequence[str], alike: Sequence[bool]) -> tupl
     shorter = [size for each, size in others.items() if len(each) < len(text)]
     prefixes = (
         max(shared.values(), default=0),
-        _SHORTEST_PREFIX * any(_goes_on(text, each) for each in shared),
+        SHORTEST_PREFIX * any(goes_on(text, each) for each in shared),
         max(others.values(), default=0),
         others.get(last, 0),
         max(shorter, default=0),
@@ -347,14 +317,14 @@ def _remembered(text: str, before: Sequence[str], alike: Sequence[bool]) -> tupl
         len(since) or -1,
         len(set(since)) or -1,
         sum(map(visible, since)) or -1,
-        *(each if each >= _SHORTEST_PREFIX else 0 for each in prefixes),
+        *(each if each >= SHORTEST_PREFIX else 0 for each in prefixes),
         bool(before) and len(text) > max(map(len, before)),
         max(0, len(last) - len(text)),
         max(0, len(text) - len(last)),
     )
 
 
-def _goes_on(text: str, earlier: str) -> bool:
+def goes_on(text: str, earlier: str) -> bool:
     """Whether a prompt begins with the whole of an earlier one, in whole messages if it is a chat."""
     rest = text[len(earlier) :]
     is_chat = text[:1] in MARKS and earlier[:1] in MARKS
@@ -410,5 +380,5 @@ def _shared_beside(table: SendTable) -> list[float]:
             for at, text in enumerate(block):
                 rest = (*block[:at], *block[at + 1 :])
                 most = max((visible(text[: common(text, each)]) for each in rest), default=0)
-                values.append(most if most >= _SHORTEST_PREFIX else 0)
+                values.append(most if most >= SHORTEST_PREFIX else 0)
     return values

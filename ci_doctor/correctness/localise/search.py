@@ -18,7 +18,7 @@ from ci_doctor.correctness.localise.copies import Copy, longer_copies, sized_cop
 from ci_doctor.correctness.localise.examining import NAMING, examined, is_within, mixed, orders
 from ci_doctor.correctness.localise.rates import by_rate
 from ci_doctor.correctness.localise.shown import GROUP_TIMES, SentSoFar
-from ci_doctor.correctness.localise.traits import CausePart, SendTable, said
+from ci_doctor.correctness.localise.traits import CausePart, SendTable, said, valued
 from ci_doctor.correctness.localise.trials import (
     Exam,
     LocalisedCause,
@@ -180,28 +180,6 @@ class LocalisationSearch(SentSoFar):
         if not all(shown):
             return smallest if len(shown) < _MOST_AGAIN else None
         return self._equal_once()
-
-    def _smaller(self, trial: Trial) -> Iterator[Trial]:
-        """The trial without a part of what comes before its last request, the smallest ones first."""
-        if trial.at_once > 1:
-            block = trial.blocks[0]
-            names = [each for each in block.names if each != self._target()]
-            for half in (names[len(names) // 2 :], names[: len(names) // 2]):
-                if half:
-                    made = [self._target(), *half]
-                    yield together(made, min(block.at_once, len(made)), GROUP_TIMES)
-            return
-        *before, last = trial.names
-        parts: list[list[str]] = [[], before[-1:], before[:1]]
-        size = len(before)
-        while size > 1:
-            size = (size + 1) // 2
-            begins = range(0, len(before), size)
-            parts += reversed([before[at : at + size] for at in begins])
-            parts += [[*before[:at], *before[at + size :]] for at in begins]
-        for left in parts:
-            if len(left) < len(before):
-                yield one_by_one([*left, last])
 
     def _numbered(self, found: "Found") -> Iterator[Trial]:
         """Trials with numbers between the largest that was equal and the least that differs."""
@@ -651,7 +629,11 @@ class LocalisationSearch(SentSoFar):
         """The cause; of one that names requests, whether changed copies differ that it does not name."""
         said = cause.mask | cause.context.unsure | cause.target.unsure
         is_more = self._table()[0].wrong & ~said
-        return cause.in_words() + " (so do some changed copies)" * bool(is_more)
+        words = cause.in_words() + " (so do some changed copies)" * bool(is_more)
+        same = self.unvaried() if cause.target.family == "any" else {}
+        told = " and ".join(valued(*each, self._target()) for each in same.items())
+        verb = "were" if len(same) > 1 else "was"
+        return words + f" (only {told} {verb} sent)" * bool(same)
 
     def _by_rate(self) -> str:
         return by_rate(self._all_lanes(), self.subject, self.requests, self._bases)

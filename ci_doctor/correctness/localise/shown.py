@@ -6,11 +6,12 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.copies import Copy, changed_copies
-from ci_doctor.correctness.localise.traits import said
+from ci_doctor.correctness.localise.traits import parameters, said
 from ci_doctor.correctness.localise.trials import (
     LocalisedDifference,
     Trial,
@@ -38,6 +39,8 @@ _MARGIN = 8
 _MOST_FACTS = 6
 # Of so many requests that differ beside the first one, changed copies are sent.
 _MOST_COPIED = 4
+# Each request has a model and a limit: that there is one alone goes without saying.
+_OF_NO_KIND = {"model", "max_tokens", "max_completion_tokens"}
 
 
 class SentSoFar:
@@ -50,7 +53,7 @@ class SentSoFar:
         self._bases: dict[str, str] = {}
         # What it alone lacks.
         self._lacks: dict[str, str] = {}
-        self._rows: dict[tuple[str, ...], list[tuple[float, ...]]] = {}
+        self._rows: dict[tuple[str, ...], list[Any]] = {}
         self.results: list[TrialResult] = []
         self._telling: tuple[int, list[TrialResult]] = (0, [])
         ids = subject.ids
@@ -250,24 +253,28 @@ class SentSoFar:
     def _is_timed(self, family: str) -> bool:
         """Whether time is a cause by itself, if a family of contexts is of it: it passed without requests, and they came without time.
 
-        So one start that was left idle differs, and another that had got more by then does not.
+        So a request differs in a start that was left idle, and is equal in another that had got more by then.
         """
         if not {"age", "idle"} & set(family.split(" ")):
             return True
         paused = [each for each in self.told if each.pairs and each.trial.pause_s]
         late = [
-            (place, each.at_s)
+            (place, each)
             for result in paused
             for place, each in enumerate(result.sends)
             if each.wrong and each.block == len(result.trial.blocks) - 1
         ]
         early = [
-            (place, each.at_s)
+            (place, each)
             for lane in self.lanes()
             for place, each in enumerate(lane)
             if each.wrong is False
         ]
-        return any(a[0] <= b[0] and a[1] > b[1] for a in late for b in early)
+        return any(
+            place <= other_place and each.name == other.name and each.at_s > other.at_s
+            for place, each in late
+            for other_place, other in early
+        )
 
     def _expected(self, trial: Trial) -> tuple[TrialSend, ...]:
         """The sends of a trial that was not made: nobody knows what differs, the rest is guessed."""
@@ -295,6 +302,36 @@ class SentSoFar:
                 )  # fmt: skip
                 at_s += gap
         return tuple(sends)
+
+    def _smaller(self, trial: Trial) -> Iterator[Trial]:
+        """The trial without a part of what comes before its last request, the smallest ones first."""
+        if trial.at_once > 1:
+            block = trial.blocks[0]
+            names = [each for each in block.names if each != self._target()]
+            for half in (names[len(names) // 2 :], names[: len(names) // 2]):
+                if half:
+                    made = [self._target(), *half]
+                    yield together(made, min(block.at_once, len(made)), GROUP_TIMES)
+            return
+        *before, last = trial.names
+        parts: list[list[str]] = [[], before[-1:], before[:1]]
+        size = len(before)
+        while size > 1:
+            size = (size + 1) // 2
+            begins = range(0, len(before), size)
+            parts += reversed([before[at : at + size] for at in begins])
+            parts += [[*before[:at], *before[at + size :]] for at in begins]
+        for left in parts:
+            if len(left) < len(before):
+                yield one_by_one([*left, last])
+
+    def unvaried(self) -> dict[str, Any]:
+        """The parameters that each request of the run has with one value, and no copy that was sent with another; but for the model."""
+        sent = [parameters(self.requests[send.name]) for lane in self.lanes() for send in lane]
+        run = [parameters(each) for each in self.subject.requests]
+        keys = set.intersection(*map(set, run)) - _OF_NO_KIND
+        values = {key: {each[key] for each in (*sent, *run) if key in each} for key in sorted(keys)}
+        return {key: next(iter(some)) for key, some in values.items() if len(some) == 1}
 
     def _distance(self, one: Trial, other: Trial) -> tuple[int, int]:
         """How many requests one has that the other lacks; copies of one request are near."""

@@ -105,7 +105,7 @@ class SendTable:
         lanes: Sequence[Lane],
         requests: Mapping[str, Request],
         plain: Collection[str],
-        remembered: dict[tuple[str, ...], list[tuple[float, ...]]],
+        remembered: dict[tuple[str, ...], list[Any]],
     ) -> None:
         self.lanes = lanes
         self.remembered = remembered
@@ -190,6 +190,13 @@ def _together(lanes: Sequence[Lane]) -> Iterator[int]:
             if block[0].at_once > 1:
                 yield ((1 << len(block)) - 1) << place
             place += len(block)
+
+
+def places_in(bits: int) -> Iterator[int]:
+    """The places of the bits that are set."""
+    while bits:
+        yield (bits & -bits).bit_length() - 1
+        bits &= bits - 1
 
 
 def number(value: float) -> str:

@@ -170,6 +170,7 @@ def meaning(text: str, named: Mapping[str, Body]) -> Applies | None:
 
 def check_cause(said: str, sends: Sequence[Sent], named: Mapping[str, Body]) -> bool:
     """Of what is sent one at a time the cause says each; of a group, no other request differs. Whether it is read."""
+    said = re.sub(r" \(only [^()]* (was|were) sent\)", "", said)
     said = re.sub(r", from about token \d+ of its answer on", "", said)
     # What names requests says nothing of those copies that differ.
     said, has_more, rest = said.partition(" (so do some changed copies)")

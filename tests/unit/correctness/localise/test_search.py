@@ -107,6 +107,7 @@ MIXED_FAULTS: list[tuple[Sequence[str], Fault, str]] = [
     (["r7"], lambda b, _x, _w: bool(b) and b[-1].get("max_tokens", 16) < 20, "any request differs right after requests "),
     (["r8", "r9", "r10"], lambda b, _x, _w: any(each.get("n", 1) > 1 for each in b[-3:]), "any request differs as one of the 3 requests after requests with `n` 3 or more"),
     (["r6", "r7", "r8", "r9", "r10"], lambda b, _x, _w: 6 <= len(b) <= 10, "any request differs as the 7th to the 11th request of a start"),
+    (["r1", "r2"], lambda b, x, _w: of_shop(x) and 1 <= sum(map(of_shop, b)) <= 5, "as the 2nd to the 6th of them in a start"),
     (["r0", "r1"], lambda _b, x, w: "messages" in x and len(w) >= 3, "chats differ if 4 or more requests are under way at once"),
     (["r3"], lambda _b, x, w: "stop" in x and any("logprobs" in each for each in w), "requests with `stop` differ at once with requests with `logprobs`"),
     (["r0"], lambda b, x, _w: text(x) in texts(b) and texts(b)[::-1].index(text(x)) >= 8, "others came since the same prompt"),
@@ -140,6 +141,10 @@ def slot(body: Body) -> int:
 
 TALKS = (*BODIES, *({**each, "stream": True} for each in BODIES[5:]))
 SERVED = tuple({**each, "model": "ab"[number % 5 > 2]} for number, each in enumerate(BODIES))
+ADAPTERS = (
+    *({**each, "model": "ab"[number % 2]} for number, each in enumerate(BODIES[:4])),
+    *BODIES[4:],
+)
 EDGES = (*BODIES, {"prompt": "Zu dieser Zeit äße er Käse", "max_tokens": 20})
 # What a request has to do with others before it and beside it, and what several of its sides come to.
 RELATED: list[tuple[Sequence[Body], Sequence[str], Fault, str]] = [
@@ -152,6 +157,9 @@ RELATED: list[tuple[Sequence[Body], Sequence[str], Fault, str]] = [
     (BODIES, ["r4", "r6"], lambda b, x, _w: any(slot(each) == slot(x) and each["prompt"] != x["prompt"] for each in b), "after another prompt of as many tokens, modulo 12"),
     (BODIES, ["r3"], lambda b, x, _w: len({*prompts(b), x["prompt"]}) % 4 == 0, "while a start has got 4, 8, 12, … different prompts"),
     (TALKS, ["r8"], lambda b, x, _w: any("stream" in each and each["prompt"][:36] == x["prompt"][:36] for each in b), "after requests with `stream` that share its first"),
+    (TALKS, ["r8"], lambda b, x, _w: len(x["prompt"]) > 36 and x["prompt"][:36] in [each[:36] for each in prompts(b[-1:])], "any request differs right after requests that share its first"),
+    (ADAPTERS, ["r3"], lambda _b, x, w: "model" in x and any(each.get("model", x["model"]) != x["model"] for each in w), "differs at once with requests that have another value of `model`"),
+    (BODIES, ["r4", "r5", "r6"], lambda b, x, _w: sum(map(len, {*prompts(b), x["prompt"]})) > 250, "once a start has got different prompts of"),
     (EDGES, ["r7"], lambda _b, x, _w: any(each & 0xC0 == 0x80 for each in x["prompt"].encode()[16::16]), "prompts with a character across byte 16 or a multiple of it"),
 ]  # fmt: skip
 
