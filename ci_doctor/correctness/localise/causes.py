@@ -35,8 +35,6 @@ OF_ANSWERS = ("answer", "finish ")
 # What holds of one place in so many, by chance, is no second condition.
 _TOKENS = " of tokens"
 _OF_PLACE = {"every", "only", "window", "until", "slots"}
-# If what fits costs more, products of a place, a kind and a relation are tried.
-_PLAIN = 5
 # So often a kind of request is counted among those before.
 _MOST_BEFORE = 4
 # Two starts become ready after different times, and so do two answers come.
@@ -616,8 +614,9 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
             for each in _conjunctions(of_target, exact & ~wrong & _before(table, wrong))
         )
     if not plain_alone and not any(
-        each.cost <= _PLAIN and (each.traits or each.target is any_target) for each in causes
+        (each.traits or each.target is any_target) and not each.context.both for each in causes
     ):
+        # Two contexts fit by chance more often than one of more conditions.
         equal = exact & ~wrong, exact & ~wrong | equal_in_groups(groups, wrong | short)
         made = products(table, observed, kinds, of_target, wrong, equal)
         causes += fit((each, made) for each in of_target)

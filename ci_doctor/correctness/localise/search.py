@@ -478,8 +478,9 @@ class LocalisationSearch(SentSoFar):
                 yield one_by_one(made)
 
     def _borne(self, causes: Sequence[Cause]) -> list[tuple[Cause, "_Contrasts"]]:
-        """The causes whose every trait was tried, each with its contrasts."""
-        made = [(each, self.contrasts(each)) for each in causes]
+        """The causes whose every trait was tried, each with its contrasts; time foretells whatever grows with it."""
+        timed = [each for each in causes if self._is_timed(each.context.family)]
+        made = [(each, self.contrasts(each)) for each in timed]
         return [
             (each, contrasts)
             for each, contrasts in made
@@ -577,7 +578,8 @@ class LocalisationSearch(SentSoFar):
             borne = [
                 (each, self.contrasts(each))
                 for each in chosen(weighed)
-                if _is_name(each) or not each.target.family.startswith(NAMING)
+                if self._is_timed(each.context.family)
+                and (_is_name(each) or not each.target.family.startswith(NAMING))
             ]
         if not borne:
             return None

@@ -11,8 +11,16 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.causes import contexts
 from ci_doctor.correctness.localise.copies import changed_copies
+from ci_doctor.correctness.localise.search import LocalisationSearch
 from ci_doctor.correctness.localise.traits import SendTable, targets
-from ci_doctor.correctness.localise.trials import TrialSend, one_by_one, words
+from ci_doctor.correctness.localise.trials import (
+    SentAnswer,
+    Trial,
+    TrialSend,
+    observed,
+    one_by_one,
+    words,
+)
 from ci_doctor.load.requests import Request
 from tests.unit.correctness.localise.subjects import (
     BODIES,
@@ -20,6 +28,7 @@ from tests.unit.correctness.localise.subjects import (
     SYSTEM,
     Body,
     Fault,
+    answered,
     chat,
     searched,
     sends_of,
@@ -355,6 +364,33 @@ def test_time_is_no_cause_unless_it_passed_without_requests() -> None:
     said = " ".join((conclusion.cause or "", *conclusion.rivals))
     assert "past its first" not in said
     assert "without a request" not in said
+
+
+def test_time_that_no_idle_start_has_shown_is_no_cause_whatever_it_foretells() -> None:
+    """What grows with each new prompt grows with time; a start that was left idle never differed."""
+
+    def full(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
+        return sum(map(len, {*prompts(before), body["prompt"]})) > 250
+
+    def slow(trial: Trial, fault: Fault | None) -> list[dict[str, SentAnswer]]:
+        return [
+            {name: replace(one, at_s=10 * one.at_s) for name, one in each.items()}
+            for each in answered(trial, search.requests, fault)
+        ]
+
+    search = LocalisationSearch(subject(["r4", "r5", "r6"], concurrency=1, passes=1))
+    while len(search.results) < 8 and (trial := search.next_trial()) is not None:
+        search.results.append(observed(trial, slow(trial, None), slow(trial, full)))
+    conclusion = search.conclusion()
+    assert conclusion.cause is not None
+    assert "once a start has got different prompts of 66 tokens" in conclusion.cause
+    assert not conclusion.rivals
+
+
+def test_what_every_request_held_with_one_value_is_excepted() -> None:
+    bodies = [{**each, "temperature": 0} for each in BODIES]
+    after = searched(subject(["r1"], bodies), lambda b, _x, _w: bool(b)).conclusion().cause or ""
+    assert after.endswith(" (only `temperature` 0 was sent)"), after
 
 
 def test_a_copy_that_streams_asks_for_its_tokens() -> None:
