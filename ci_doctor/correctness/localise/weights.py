@@ -165,7 +165,9 @@ def _measured(
         is_meant = rest >> at & 1 or (with_copies and base in named)
         is_known = each.wrong is not None or (each.is_short and part.by_place)
         is_number = not math.isnan(part.numbers[at])
-        if is_meant and is_known and is_number and not part.unsure >> at & 1:
+        # Beside what the cause says, changed copies may differ.
+        is_said = with_copies or not each.wrong or part.mask >> at & 1
+        if is_meant and is_known and is_number and is_said and not part.unsure >> at & 1:
             key = base if with_copies else ""
             (differing if each.wrong else equal)[key].append(part.numbers[at])
     # What never came is no number.

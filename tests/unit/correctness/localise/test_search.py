@@ -393,6 +393,14 @@ def test_what_every_request_held_with_one_value_is_excepted() -> None:
     assert after.endswith(" (only `temperature` 0 was sent)"), after
 
 
+def test_a_number_is_measured_among_what_the_cause_says_and_not_by_copies_beside_it() -> None:
+    def full(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
+        return sum(len(each) ** 2 for each in {*prompts(before), body["prompt"]}) > 22_000
+
+    cause = searched(subject(["r4", "r5", "r6"]), full).conclusion().cause or ""
+    assert "4 different values of `max_tokens` (so do some changed copies)" in cause
+
+
 def test_a_copy_that_streams_asks_for_its_tokens() -> None:
     bodies = [*BODIES, {"prompt": "Go on.", "max_tokens": 24, "stream": True}]
     of = subject(["r2"], bodies)
