@@ -75,7 +75,8 @@ _VOLATILE = re.compile(
 # Steps that are shown once a command has taken two seconds, as on a busy machine.
 _LATE = re.compile(
     r"^(reading \S+|comparing files|opening .+|(sav|restor)ing [\w-]+|starts of the interpreter|.+: a trial import"
-    r"|.+; waiting for .+)\n",
+    r"|.+; waiting for .+|waiting for .+|looking for .+|read [\d,]+ of [\d,]+ files"
+    r"|.+: (run \d+ of \d+|\d+ of at most \d+ s))\n",
     re.MULTILINE,
 )
 _BY_CHANCE = {
