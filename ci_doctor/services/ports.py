@@ -158,7 +158,8 @@ def listens(pids: Iterable[int], port: int | Path) -> bool:
 
 def owner_of(port: int | Path) -> PortOwner | None:
     """Who listens on TCP `port` of this machine, or on that unix socket; None if nobody does."""
-    inodes = _inodes(port)
+    # The kernel hands its table out piece by piece: while sockets come and go, one look may miss a line.
+    inodes = _inodes(port) or _inodes(port)
     if not inodes:
         return None
     pids = (kin.pid for kin in read_table())
