@@ -19,6 +19,7 @@ from ci_doctor.correctness.settings import BUILDKITE, Arm, ArmPlan, ExperimentPl
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.gpus import VISIBLE, gpu_view
 from ci_doctor.model.words import parse_duration
+from ci_doctor.render.formatting import amount
 from ci_doctor.services.gpu_demand import demands_of
 from ci_doctor.services.spec import ServiceSpec, start_order
 
@@ -76,6 +77,8 @@ def places_of(
     else:
         groups = [_group(word, own) for word in named]
         _check_groups(groups, number)
+        if own is None:
+            _check_known(groups, environment)
     if sets > len(groups):
         raise UsageError(
             f"fan_out: {sets} starts at once take {sets * number} devices, and {len(groups) * number} are there",
@@ -194,6 +197,18 @@ def _group(word: str, own: Sequence[str] | None) -> list[str]:
                 hint=f"name devices as {VISIBLE} does, or write --devices auto",
             )
     return devices
+
+
+def _check_known(groups: Sequence[Sequence[str]], environment: Mapping[str, str]) -> None:
+    """Raises UsageError for an index beyond the GPUs that NVIDIA's driver names; without a driver nobody knows."""
+    view = gpu_view(environment)
+    count = 0 if view is None else len(view.gpus)
+    for device in (device for group in groups for device in group):
+        if count and device.isdecimal() and int(device) >= count:
+            raise UsageError(
+                f"devices: there is no device {device}: NVIDIA's driver names {amount(count, 'GPU')}",
+                hint=_HINT,
+            )
 
 
 def _check_groups(groups: Sequence[Sequence[str]], number: int) -> None:

@@ -111,6 +111,16 @@ def test_without_devices_the_starts_stay_one_after_the_other(tmp_path: Path) -> 
     assert at_once(()) == 1
 
 
+def test_an_index_beyond_the_gpus_of_the_machine_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = GpuView(gpus=(gpu(UUIDS[0]), gpu(UUIDS[1])), chosen=None)
+    monkeypatch.setattr("ci_doctor.correctness.devices.gpu_view", lambda _: view)
+    assert places(tmp_path, "0,1") == ("0", "1")
+    with pytest.raises(UsageError, match="there is no device 9: NVIDIA's driver names 2 GPUs"):
+        places(tmp_path, "0,9")
+
+
 def test_a_divided_gpu_gives_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     view = GpuView(gpus=tuple(map(gpu, UUIDS)), chosen=None)
     monkeypatch.setattr("ci_doctor.correctness.devices.gpu_view", lambda _: view)
