@@ -65,8 +65,14 @@ class Hooks:
         return printed.out, printed.err
 
     def after(self, status: int, **files: str) -> tuple[str, str]:
-        """A command ends with `status`, and leaves `files`."""
+        """A command ends with `status`, and leaves `files`. Then it prints nothing, and the agent keeps the job's log."""
         self.run("pre-command")
+        if files:
+            job_log = self.checkout / "job-log"
+            job_log.write_text(
+                f"~~~ Running commands\n$ bash x\n🚨 Error: The command exited with status {status}\n"
+            )
+            self.set(BUILDKITE_JOB_LOG_TMPFILE=str(job_log))
         for name, content in files.items():
             (self.checkout / f"{name}.log").write_text(content)
         self.set(BUILDKITE_COMMAND_EXIT_STATUS=str(status))
