@@ -34,7 +34,9 @@ from ci_doctor.model.outcome import (
     Verdict,
 )
 from ci_doctor.model.words import parse_moment
+from ci_doctor.render import REPORT_FILE
 from ci_doctor.render.formatting import listed
+from ci_doctor.system import clock
 from ci_doctor.system.files.access import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor, redact_files
 
@@ -165,7 +167,7 @@ NO_OUTPUT: Final = Rule(
     "The diagnosis rests on the logs that are named. They ask for no other run, since the job's log may "
     "hold a failure of the change.",
     remedy="Start the agent with `enable-job-log-tmpfile`, give the job a BUILDKITE_API_TOKEN with the "
-    "scope `read_build_logs`, or run the command by `ci-doctor run --diagnose --exit-code-by-class -- CMD`.",
+    "scope `read_build_logs`, or run the command by `ci-doctor run --diagnose -- CMD`.",
 )
 
 RULES: Final = (OLDER_LOG, UNDATED_LOG, NO_OUTPUT)
@@ -352,6 +354,8 @@ def keep_output(directory: Path, output: bytes, redactor: "Redactor") -> bool:
     return True
 
 
+# From the end of a run to our hook. What failed later, failed by itself.
+_JUST_NOW_S = 5.0
 _MOST_NAMED = 10
 HOW_TO_GIVE_LOGS = (
     'no log of the failed command is at hand: name its logs by the option `diagnose: ["*.log"]`, '
@@ -427,7 +431,22 @@ def _output(request: AfterCommandRequest) -> tuple[CommandOutput | None, tuple[s
             return without_echo(output, command), tuple(notes)
         if output is not None:
             notes.append(output)
-    return None, tuple(notes)
+    return _kept_output(request), tuple(notes)
+
+
+def _kept_output(request: AfterCommandRequest) -> CommandOutput | None:
+    """What `ci-doctor run` has kept of the command that ended the job: with its status, and just now."""
+    for folder, report in request.reports:
+        log = folder / "command.log"
+        if report.command != "run" or report.exit_code != request.status:
+            continue
+        try:
+            ended_s = clock.epoch() - (folder / REPORT_FILE).stat().st_mtime
+            if ended_s <= _JUST_NOW_S:
+                return CommandOutput(content=log.read_bytes())
+        except OSError:
+            continue
+    return None
 
 
 def _nothing(request: AfterCommandRequest, logs: LogsOfJob) -> Iterator[str]:

@@ -108,6 +108,24 @@ def test_the_output_that_ci_doctor_run_keeps_is_read_without_being_named(real: W
     assert record(real)["cause"]["class"] == "network"
 
 
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("ci-doctor run --diagnose -- sh -c {}", 75),
+        # Something else has ended the job, and nobody knows what it wrote.
+        ("ci-doctor run --diagnose -- sh -c {} || exit 3", 3),
+    ],
+)
+def test_a_command_that_ci_doctor_ran_is_known_if_the_job_ended_by_it(
+    real: Workplace, command: str, status: int
+) -> None:
+    inner = f"cat {outage(real)} > build_1.log; exit 1"
+    job = real.job(command.format(shlex.quote(inner)), OPTIONS)
+    real.link("sh")
+
+    assert job.run() == status, job.log
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 def test_what_the_script_survived_asks_for_no_retry(real: Workplace, is_known: bool) -> None:
     survived = f"cat {outage(real)} > build_1.log || true"
