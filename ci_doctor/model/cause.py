@@ -123,7 +123,7 @@ class ClassPolicy(Struct, frozen=True, kw_only=True):
 
 POLICIES: Final[dict[str, ClassPolicy]] = {
     FailureClass.GPU_OUT_OF_MEMORY: ClassPolicy(title="GPU out of memory", retry=RetryPolicy.ASK),
-    FailureClass.HOST_OUT_OF_MEMORY: ClassPolicy(title="host out of memory", retry=RetryPolicy.ASK),
+    FailureClass.HOST_OUT_OF_MEMORY: ClassPolicy(title="out of memory", retry=RetryPolicy.ASK),
     FailureClass.PORT_IN_USE: ClassPolicy(
         title="port in use", retry=RetryPolicy.YES, owner=Owner.MACHINE
     ),
