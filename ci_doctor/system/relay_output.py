@@ -264,7 +264,9 @@ class CommandLog:
     def add(self, piece: memoryview, stream: int = STDOUT) -> None:
         """Append `piece`, which `stream` wrote; the begin of a line waits for its end."""
         with self._lock:
-            self.last_at = clock.now()
+            # The end of a stream is an empty piece.
+            if piece:
+                self.last_at = clock.now()
             text = self._begun.pop(stream, b"") + piece
             end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
             if len(text) - end > _LONGEST_HELD:

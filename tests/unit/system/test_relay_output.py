@@ -164,6 +164,16 @@ def test_a_line_without_an_end_is_in_the_log_at_the_latest_when_it_is_finished(
     assert log.path.read_bytes() == b"outerr!"
 
 
+def test_the_end_of_a_stream_is_nothing_that_the_command_wrote(tmp_path: Path) -> None:
+    log = CommandLog(tmp_path / "command.log", MIB)
+    log.add(memoryview(b"its last words\n"))
+    last_at = log.last_at
+    log.add(memoryview(b""))
+    log.finish()
+
+    assert log.last_at == last_at
+
+
 def test_a_line_that_never_ends_is_written_piece_by_piece(tmp_path: Path) -> None:
     log = CommandLog(tmp_path / "command.log", MIB)
     for _ in range(200):
