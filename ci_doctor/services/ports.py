@@ -158,8 +158,7 @@ def listens(pids: Iterable[int], port: int | Path) -> bool:
 
 def owner_of(port: int | Path) -> PortOwner | None:
     """Who listens on TCP `port` of this machine, or on that unix socket; None if nobody does."""
-    # The kernel hands its table out piece by piece: while sockets come and go, one look may miss a line.
-    inodes = _inodes(port) or _inodes(port)
+    inodes = _inodes(port)
     if not inodes:
         return None
     pids = (kin.pid for kin in read_table())

@@ -394,15 +394,15 @@ def test_the_cause_may_stand_in_the_log_of_another_service(scene: Scene) -> None
 @pytest.mark.parametrize(
     ("bound", "ready"),
     [
-        ("AF_INET); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])", "tcp://127.0.0.1:{}"),
-        ("AF_UNIX); s.bind('x.sock'); print('x.sock')", "unix:{}"),
+        ("AF_INET); s.bind(('127.0.0.1', 0)); name = s.getsockname()[1]", "tcp://127.0.0.1:{}"),
+        ("AF_UNIX); s.bind('x.sock'); name = 'x.sock'", "unix:{}"),
     ],
 )
 def test_an_answer_from_an_older_process_is_not_taken_for_the_service_s(
     bound: str, ready: str, short_path: Path
 ) -> None:
     bound = bound.replace("x.sock", f"{short_path}/x.sock")
-    program = f"import socket, sys; s = socket.socket(socket.{bound}; s.listen(); sys.stdout.flush(); input()"
+    program = f"import socket, sys; s = socket.socket(socket.{bound}; s.listen(); print(name, flush=True); input()"
     words = [sys.executable, "-c", program]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stranger:
         assert stranger.stdout
