@@ -36,7 +36,6 @@ from ci_doctor.model.outcome import (
 from ci_doctor.model.words import parse_moment
 from ci_doctor.render import REPORT_FILE
 from ci_doctor.render.formatting import listed
-from ci_doctor.system import clock
 from ci_doctor.system.files.access import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor, redact_files
 
@@ -262,6 +261,8 @@ def _own_logs(root: Path, reports: Sequence[tuple[Path, Report]]) -> Iterator[st
 OUTPUT_NAME = "output.log"
 # Where a command that fails says why; of these lines, those that the agent prints around it.
 _LAST_LINES = 60
+# From the last line of a log to the end of the command. Later, something else ran and failed.
+_MOST_SECONDS_AFTER = 10.0
 _OF_AGENT = re.compile(r"\$ |.{0,80}The command (?:exited|was interrupted)|\^\^\^ \+\+\+")
 
 
@@ -269,14 +270,15 @@ def diagnose_job(
     logs: LogsOfJob,
     output: CommandOutput | None,
     rules: RuleSet,
+    ended_at: float,
     status: int | None = None,
 ) -> Diagnosis:
     """The diagnosis of `logs`, and of what the command wrote if that is known.
 
     Its cause is final only if nothing else can have ended the command: all evidence was read whole,
     also the command's own output, and a log beside it ends with the cause. A server may survive a full
-    disk, a script a failed download, and the job then fails by the change.
-    status: the command's, None if nobody knows.
+    disk, a script a failed download, and the job then fails by the change. ended_at: when the command
+    ended, seconds since 1970. status: the command's, None if nobody knows.
     """
     with ExitStack() as stack:
         unusable = dict(logs.unusable)
@@ -290,7 +292,9 @@ def diagnose_job(
         cause = diagnosis.cause
         if cause is not None and cause.is_final:
             is_whole = logs.is_whole and not unusable and not in_part
-            is_final = is_whole and output is not None and _ended_command(cause, stories, opened)
+            is_final = (
+                is_whole and output is not None and _ended_command(cause, stories, opened, ended_at)
+            )
             cause = as_seen_here(judged(cause, is_outside=cause.is_outside, is_final=is_final))
     return structs.replace(
         diagnosis, cause=cause, unreadable={**logs.missing, **unusable}, in_part=in_part
@@ -319,11 +323,16 @@ def _opened(
     return opened
 
 
-def _ended_command(cause: Cause, stories: Sequence[LogStory], opened: Sequence[LogText]) -> bool:
+def _ended_command(
+    cause: Cause, stories: Sequence[LogStory], opened: Sequence[LogText], ended_at: float
+) -> bool:
     """Whether the command ended by `cause`, as far as the log tells in which it stands."""
     # Of the command's own output its rank has told that already.
     if cause.place.file == OUTPUT_NAME:
         return True
+    # What a silent script has survived did not end it.
+    if not _ended_with_log(Path(cause.place.file), ended_at):
+        return False
     # It wrote nothing beside that log.
     if all(log.name != OUTPUT_NAME for log in opened):
         return True
@@ -354,6 +363,14 @@ def keep_output(directory: Path, output: bytes, redactor: "Redactor") -> bool:
     return True
 
 
+def _ended_with_log(log: Path, ended_at: float) -> bool:
+    """Whether the command ended as soon as its log did."""
+    try:
+        return ended_at - log.stat().st_mtime <= _MOST_SECONDS_AFTER
+    except OSError:
+        return False
+
+
 # From the end of a run to our hook. What failed later, failed by itself.
 _JUST_NOW_S = 5.0
 _MOST_NAMED = 10
@@ -367,7 +384,7 @@ class AfterCommandRequest(Struct, frozen=True, kw_only=True):
     """What is known of the job.
 
     named: the option `diagnose`. root: the job's report directory, with `reports` below it.
-    began_at: RFC 3339, None if nobody knows.
+    began_at: RFC 3339, None if nobody knows. ended_at: when the command ended, seconds since 1970.
     status: the command's, None if nobody knows.
     rules: a repository's own files. wants_output: the command's own output is to be read, too.
     """
@@ -377,6 +394,7 @@ class AfterCommandRequest(Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
     reports: Sequence[tuple[Path, Report]]
     began_at: str | None
+    ended_at: float
     status: int | None = None
     rules: tuple[Path, ...] = ()
     wants_output: bool = True
@@ -406,7 +424,9 @@ def explain_command(request: AfterCommandRequest) -> Explained:
     has_output = output is not None and bool(output.content.strip())
     if not logs.names and not logs.unusable and not has_output:
         return Explained(outcome=None, notes=(*notes, *_nothing(request, logs)))
-    diagnosis = diagnose_job(logs, output, load_rules(request.rules), request.status)
+    diagnosis = diagnose_job(
+        logs, output, load_rules(request.rules), request.ended_at, request.status
+    )
     outcome = outcome_of(diagnosis)
     findings = (*outcome.findings, *_findings(request, logs, has_output=has_output))
     attachments: tuple[Attachment, ...] = ()
@@ -441,8 +461,8 @@ def _kept_output(request: AfterCommandRequest) -> CommandOutput | None:
         if report.command != "run" or report.exit_code != request.status:
             continue
         try:
-            ended_s = clock.epoch() - (folder / REPORT_FILE).stat().st_mtime
-            if ended_s <= _JUST_NOW_S:
+            written = (folder / REPORT_FILE).stat().st_mtime
+            if request.ended_at - written <= _JUST_NOW_S:
                 return CommandOutput(content=log.read_bytes())
         except OSError:
             continue

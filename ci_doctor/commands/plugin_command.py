@@ -152,6 +152,7 @@ def _explain(session: Session, job: _PluginJob, configured: ConfiguredCodes) -> 
         environ=os.environ,
         reports=job.reports,
         began_at=began_at(job.root),
+        ended_at=clock.epoch(),
         # None if a hook failed, and for the agent's -1.
         status=status if status is not None and status > 0 else None,
         rules=configured.rules,

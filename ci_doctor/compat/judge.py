@@ -39,9 +39,7 @@ from ci_doctor.compat.world import (
     side_of,
 )
 
-# Functions that are given the name of what they import, and all that are given a name or code as a text.
-_IMPORTS = frozenset({"import_module", "__import__"})
-_BY_NAME = _IMPORTS | {"getattr", "exec", "eval"}
+# A name in a text, with its dots.
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -126,34 +124,43 @@ class SiteJudge:
 
     def _by_name(self, module: ReadModule, site: UseSite, life: Life, node: ast.Call) -> None:
         """Judge what a call names by a text: `getattr(x, "name")`, `import_module("x.y")`, `exec("…")`."""
-        word = ast.unparse(node.func).rpartition(".")[2]
-        if word not in _BY_NAME or not node.args:
+        match ast.unparse(node.func).rpartition(".")[2], node.args:
+            # With a default a missing name is no error.
+            case "getattr", [owner, name]:
+                self._attribute_by_name(module, site, life, owner, name)
+            case "import_module" | "__import__", [name, *_]:
+                self._import_by_name(module, site, life, name)
+            case "exec" | "eval", [code, *_]:
+                self.judged.unknown += self._names_callee(code)
+            case _:
+                pass
+
+    def _attribute_by_name(
+        self, module: ReadModule, site: UseSite, life: Life, owner: ast.expr, name: ast.expr
+    ) -> None:
+        if not self._is_callee(self._evaluation.value(owner, site.scope)):
             return
-        text = getattr(node.args[-1 if word == "getattr" else 0], "value", None)
-        named: ast.AST
-        if word == "getattr":
-            if len(node.args) != 2 or not self._is_callee(
-                self._evaluation.value(node.args[0], site.scope)
-            ):
-                return
-            if isinstance(text, str):
-                named = ast.copy_location(
-                    ast.Attribute(value=node.args[0], attr=text, ctx=ast.Load()), node
-                )
-                self._made.append(named)
-                self._attribute(module, structs.replace(site, node=named), life, named)
-                return
-        elif word in _IMPORTS and isinstance(text, str):
-            binding = Binding(
-                kind=BindingKind.IMPORT, node=node, guards=site.guards, target=text.lstrip(".")
-            )
-            if not text.startswith("."):
-                self._made.append(binding)
-                self._import(module, structs.replace(site, binding=binding), life)
+        text = _text(name)
+        if text is None:
+            self.judged.unknown += 1
             return
-        elif not self._names_callee(node.args[0]):
+        read = ast.copy_location(ast.Attribute(value=owner, attr=text, ctx=ast.Load()), site.node)
+        self._made.append(read)
+        self._attribute(module, structs.replace(site, node=read), life, read)
+
+    def _import_by_name(
+        self, module: ReadModule, site: UseSite, life: Life, name: ast.expr
+    ) -> None:
+        text = _text(name)
+        if text is None:
+            self.judged.unknown += self._names_callee(name)
             return
-        self.judged.unknown += 1
+        # A relative one is of the caller.
+        if text.startswith("."):
+            return
+        binding = Binding(kind=BindingKind.IMPORT, node=site.node, guards=site.guards, target=text)
+        self._made.append(binding)
+        self._import(module, structs.replace(site, binding=binding), life)
 
     def _names_callee(self, node: ast.expr) -> bool:
         """Whether a text in an expression begins with a module of the callee, or holds its name."""
@@ -274,6 +281,13 @@ class SiteJudge:
             return
         hidden: Literal["not", "broadly"] = "broadly" if caught is Caught.BROADLY else "not"
         self.judged.breaks.append(structs.replace(broken, caught=hidden))
+
+
+def _text(node: ast.expr) -> str | None:
+    """The value of a text that stands in the source as it is."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return None
 
 
 def judge(

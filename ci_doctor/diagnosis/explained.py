@@ -154,7 +154,7 @@ def _explained(rule: LogRule, subject: str, message: str, fields: Mapping[str, s
     meaning = rule.explanation or _NO_EXPLANATION
     policy = rule.retry or retry_policy(rule.class_, message)
     # Of such a rule the exception in the line decides.
-    if not message and rule.class_ is FailureClass.CODE_BUG:
+    if rule.retry is None and not message and rule.class_ is FailureClass.CODE_BUG:
         policy = RetryPolicy.ASK
     lines = [remedy]
     rows = [row("rule", rule.id)]

@@ -325,17 +325,10 @@ def judged(cause: Cause, *, is_outside: bool, is_final: bool) -> Cause:
 _NAMED_PATH: Final = re.compile(r"'(/[^']+)'")
 
 
-def is_disk_full(cause: Cause, places: Sequence[Path] | None = None) -> bool:
-    """Whether a disk is full on this machine now, of those that `cause` may be about.
-
-    places: folders that are looked at, beside the path that its line names; None for all local disks.
-    """
-    if places is None:
-        places = full_disks()
+def is_disk_full(cause: Cause) -> bool:
+    """Whether a local disk of this machine is full now, or that of the path which the line of `cause` names."""
     named = _NAMED_PATH.search(cause.place.text)
-    if named is not None:
-        places = (*places, Path(named[1]))
-    return any(is_full(place) for place in places)
+    return bool(full_disks()) or (named is not None and is_full(Path(named[1])))
 
 
 def as_seen_here(cause: Cause | None, full: Sequence[Path] | None = None) -> Cause | None:

@@ -171,8 +171,9 @@ def find_causes(
 ) -> tuple[dict[str, str], frozenset[str]]:
     """The titles of the causes in the failed attempts of each test, and the tests whose cause lies outside.
 
-    Those are tests whose failures all name a full disk, while one of `places` is full. places: folders that tests
-    write to, whose disks were full before the tests began. Raises ConfigError if a rules file has a mistake. After any other problem the rest has no cause.
+    Those are tests whose failures all name a full disk, while one of `places` is full. places: folders
+    that tests write to, whose disks were full before the tests began. Raises ConfigError if a rules
+    file has a mistake. After any other problem the rest has no cause.
     """
     titles: dict[str, str] = {}
     outside = set()

@@ -36,7 +36,8 @@ NOBODY_KNOWS = Allowance()
 class Subject(Struct, frozen=True, kw_only=True):
     """The service that a failure is about; `at` is monotonic seconds, `duration_s` its age.
 
-    `log` is None if nobody knows it. `ready_at` is monotonic seconds, None if it is not known. `when` replaces its age in sentences, if that says nothing about its death.
+    `log` is None if nobody knows it. `ready_at` is monotonic seconds, None if it is not known. `when`
+    replaces its age in sentences, if that says nothing about its death.
     """
 
     name: str
@@ -180,7 +181,6 @@ class Instance:
         self.filled = filled
         self.process = process
         self.began = process.started_at
-        self.was_ready = False
         self.ready_at: float | None = None
         self.allowed = NOBODY_KNOWS
         self.at_ready: frozenset[int] = frozenset()
@@ -197,6 +197,11 @@ class Instance:
     def name(self) -> str:
         """The name of the service."""
         return self.service.name
+
+    @property
+    def was_ready(self) -> bool:
+        """Whether it has answered its probe."""
+        return self.ready_at is not None
 
     def note_answer(self, answer: str) -> None:
         """Keep what an attempt of its probe has shown: a cancelled wait takes it along."""

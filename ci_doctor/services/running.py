@@ -123,7 +123,6 @@ class RunningGroup:
     def mark_ready(self, name: str) -> None:
         """The service has answered its probe."""
         instance = self.instances[name]
-        instance.was_ready = True
         instance.ready_at = clock.now()
         # Without a descriptor to look with, none of them is known.
         with contextlib.suppress(OSError):

@@ -231,7 +231,8 @@ def read(form: SampleFormat, content: bytes) -> Entry:
     if form is SampleFormat.LMCACHE:
         return _text_entry(None, [content.decode("utf-8", "surrogateescape")])
     try:
-        value = parse_json(content.decode("utf-8"))
+        # Also with the mark that editors of Windows put at the beginning of a file.
+        value = parse_json(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
         return Entry(error="not JSON: no text in UTF-8")
     except ValueError as error:

@@ -153,10 +153,14 @@ class _Products:
                     return None
         return tuple(held)
 
-    def cost(self, key: ProductKey) -> float:
-        """What it costs beside others."""
+    def _named(self, key: ProductKey) -> tuple[_Place, _Relation]:
         (place,) = (each for each in self._places if each.family == key[0])
         (relation,) = (each for each in self._relations if each.family == key[1])
+        return place, relation
+
+    def cost(self, key: ProductKey) -> float:
+        """What it costs beside others."""
+        place, relation = self._named(key)
         return place.cost + relation.cost + self._kinds[key[2:]].cost
 
     def parts(self, key: ProductKey) -> Iterator[CausePart]:
@@ -164,8 +168,7 @@ class _Products:
         kind = self._kinds.get(key[2:])
         if kind is None:
             return
-        (place,) = (each for each in self._places if each.family == key[0])
-        (relation,) = (each for each in self._relations if each.family == key[1])
+        place, relation = self._named(key)
         family = f"{place.family} {kind.family} {relation.family}"
         cost = self.cost(key)
         # A value may hold braces.

@@ -63,10 +63,10 @@ class ArmStart(Struct, frozen=True, kw_only=True):
 
     `answers` maps every request id to its outcome at the level of the gate, and `levels` does so at
     each level that is known. `failed`: a service died or was never ready. `outside`: the cause of
-    that lies outside the change. `claimed`: only the service's own log says so. `of_job`: a process of this job is that cause, so
-    another run meets it again. `prompts` maps a request to what the server reports of its prompt, by
-    the name of the fact (`prompt_tokens`: "7"); facts that it does not report are absent. `empty` counts answers without
-    any text. `proof_missing` holds one sentence for each required proof that is absent. `looks` is
+    that lies outside the change. `claimed`: only the service's own log says so. `of_job`: a process
+    of this job is that cause, so another run meets it again. `prompts` maps a request to what the
+    server reports of its prompt, by the name of the fact (`prompt_tokens`: "7"); facts that it does
+    not report are absent. `empty` counts answers without any text. `proof_missing` holds one sentence for each required proof that is absent. `looks` is
     what the answers look like beside each other. `control` is what came of the request with a
     changed prompt; None if this start got none. `build` names the build that made an archived
     start; None if it is unknown. `devices` is its CUDA_VISIBLE_DEVICES, if it was drawn. `agent` names the

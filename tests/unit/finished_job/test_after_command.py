@@ -80,7 +80,7 @@ def logs(checkout: Path, *named: str, began_at: str | None = BEGAN) -> LogsOfJob
 
 
 def can_be_retried(read: LogsOfJob, output: CommandOutput | None = NOTHING) -> bool:
-    cause = diagnose_job(read, output, load_rules()).cause
+    cause = diagnose_job(read, output, load_rules(), ENDED_S).cause
     return cause is not None and cause.may_be_retried
 
 
@@ -189,11 +189,20 @@ def test_evidence_that_is_not_whole_allows_no_retry(checkout: Path) -> None:
     assert not can_be_retried(logs(checkout, "*.log"))
 
 
+@pytest.mark.parametrize("output", [b"", b"$ bash ci/serving.sh\n"])
+def test_a_command_that_went_on_after_a_log_failed_by_something_else(
+    checkout: Path, output: bytes
+) -> None:
+    write({"build_1.log": FULL_DISK}, at=ENDED_S - 11)
+
+    assert not can_be_retried(logs(checkout, "*.log"), CommandOutput(content=output))
+
+
 def test_what_was_not_read_is_named(checkout: Path) -> None:
     write({"build_1.log": FULL_DISK, "core.log": "\0\1\2" * 500})
     cut = CommandOutput(content=b"$ bash ci/serving.sh\n", problem="only its end")
 
-    diagnosis = diagnose_job(logs(checkout, "*.log", "gone/*.log"), cut, load_rules())
+    diagnosis = diagnose_job(logs(checkout, "*.log", "gone/*.log"), cut, load_rules(), ENDED_S)
 
     assert diagnosis.unreadable.keys() == {"core.log", "gone/*.log"}
     assert diagnosis.in_part == {OUTPUT_NAME: "only its end"}

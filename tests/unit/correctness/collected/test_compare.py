@@ -394,3 +394,11 @@ def test_a_file_in_utf_16_proves_nothing(tmp_path: Path) -> None:
     outcome = compare(CompareRequest(baseline=str(a), candidate=str(b)))
 
     assert (outcome.verdict, outcome.summary) == (Verdict.VOID, f"{b} is UTF-16: write it in UTF-8")
+
+
+def test_the_mark_at_the_beginning_of_a_file_is_no_part_of_it(tmp_path: Path) -> None:
+    a = write(tmp_path / "a", [{"id": "r0", "text": "x"}])
+    b = tmp_path / "b"
+    b.write_text(a.read_text(), "utf-8-sig")
+
+    assert compare(CompareRequest(baseline=str(a), candidate=str(b))).verdict is Verdict.PASS
