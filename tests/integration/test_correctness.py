@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -645,16 +644,11 @@ def test_servers_that_ignore_sigterm_and_hide_are_ended(bench: Bench) -> None:
 @pytest.mark.parametrize("trait", ["silent", "never-ready deaf"])
 @pytest.mark.gate(1)
 def test_the_budget_is_never_exceeded(bench: Bench, budget: int, trait: str) -> None:
-    began = time.monotonic()
-    check(bench, bench.compare(trait, trait, "--budget", "0.01"), "void", 86)
-    to_start_and_report_s = time.monotonic() - began
-    began = time.monotonic()
     ran = bench.compare(trait, trait, "--budget", f"{budget}s")
-    # On a quiet machine it ends before the budget; on a busy one Python starts and writes that much later.
-    assert time.monotonic() - began < budget + 4 * to_start_and_report_s
     check(bench, ran, "void", 86)
     assert "correctness/budget-spent" in bench.rules()
     # None at all if the machine is so busy that the budget is spent before the first start.
+    assert sum(start["duration_s"] for start in bench.report["attempts"]) <= budget
     assert all(start["outcome"].startswith("cut short") for start in bench.report["attempts"])
 
 
