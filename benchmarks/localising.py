@@ -4,7 +4,7 @@
     python benchmarks/localising.py                16 kinds of faults, drawn by the seed 1
     python benchmarks/localising.py --seed 7       other kinds, numbers and requests
     python benchmarks/localising.py --only tools   one kind, may be repeated
-    python benchmarks/localising.py --group unseen-3     kinds that were written before the search knew them; also unseen, unseen-2
+    python benchmarks/localising.py --group usual-2     kinds that were written before the search knew them; also usual-1, rare-1, rare-2
     python benchmarks/localising.py --group composed     conditions that are drawn, not written
     python benchmarks/localising.py --record       also appends the table to benchmarks/RESULTS.md
 
@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 from localising_faults import Kind
 from localising_server import CHAT, COMPLETION, Fault, View, answered, suite
-from localising_unseen import faults
+from localising_unseen import GROUPS
 from msgspec.structs import replace
 from results import options, record, table
 
@@ -218,7 +218,7 @@ def held(case: Case, search: LocalisationSearch, cause: Cause, draw: random.Rand
     """How a cause holds of other sends; None if nothing is said of them."""
     bodies = [*suite(draw, 24)[:12], *near(case, draw)]
     # The sentence says of what there was one value alone.
-    same = search.unvaried() if cause.target.family == "any" else {}
+    same = search.unvaried(cause)
     bodies = [body for body in bodies if all(body.get(key, same[key]) == same[key] for key in same)]
     fresh = requests_of(bodies, first=100)
     requests = search.requests | {each.id: each for each in fresh}
@@ -234,7 +234,8 @@ def held(case: Case, search: LocalisationSearch, cause: Cause, draw: random.Rand
         return None
     place = search.place() - 1 if cause.family == ("any", "any") else case.place
     load = cause.context.family.startswith(_AT_ONCE)
-    is_of_groups = load or "beside" in cause.context.family or cause.context.family == "any"
+    is_beside = "beside" in cause.context.family or cause.context.family.startswith("shared")
+    is_of_groups = load or is_beside or cause.context.family == "any"
     shown: dict[tuple[int, str, int], list[tuple[bool, bool]]] = {}
     for number, lane in enumerate(lanes):
         for each in lane:
@@ -286,12 +287,10 @@ def row(name: str, kind: Kind, seed: int) -> tuple[str, str, str]:
 def main() -> int:
     parser = options(__doc__)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--group", choices=["known", "unseen", "unseen-2", "unseen-3", "composed"], default="known"
-    )
+    parser.add_argument("--group", choices=list(GROUPS), default="known")
     parser.add_argument("--only", action="append", metavar="KIND")
     arguments = parser.parse_args()
-    kinds = faults(arguments.group)
+    kinds = GROUPS[arguments.group]
     began, rows, counts = time.process_time(), [], Counter[str]()
     names = arguments.only or random.Random(arguments.seed).sample(list(kinds), COUNT)
     for name in names:
