@@ -10,14 +10,21 @@ observation is out, whatever else speaks for it.
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.related import equal_in_groups, products
-from ci_doctor.correctness.localise.relations import of_load, of_memory, of_parameters
+from ci_doctor.correctness.localise.relations import (
+    LONGEST_PERIOD,
+    of_load,
+    of_memory,
+    of_order,
+    of_parameters,
+    of_sums,
+    ordinal,
+)
 from ci_doctor.correctness.localise.traits import (
     CHARACTERS,
     MOST_NAMES,
@@ -26,19 +33,15 @@ from ci_doctor.correctness.localise.traits import (
     number,
     places_in,
     targets,
-    thresholds,
 )
 
 _MOST_PAIRED = 24
-_LONGEST_PERIOD = 9
 OF_ANSWERS = ("answer", "finish ")
 # What holds of one place in so many, by chance, is no second condition.
 _TOKENS = " of tokens"
 _OF_PLACE = {"every", "only", "window", "until", "slots"}
 # So often a kind of request is counted among those before.
 _MOST_BEFORE = 4
-# Two starts become ready after different times, and so do two answers come.
-_CLOCK_S, _CLOCK_SHARE = 0.5, 0.2
 _SURE = 0.75
 # A word of an answer may be two tokens.
 _LAST = 2
@@ -54,6 +57,8 @@ _OFTEN = 4
 _MOST_THREE = 40
 # So many requests after one of some kind are told from all later ones.
 _LONGEST_SPAN = 6
+# What is under way at once, counted and in tokens.
+_LOADS = {"at once", "load", "whole load"}
 _KINDS = {kind for _, kind, _ in CHARACTERS}
 
 
@@ -77,6 +82,12 @@ class Cause(Struct, frozen=True, kw_only=True):
     def traits(self) -> int:
         """How many traits of requests it claims."""
         return len(self.target.both) or self.target.trait + self.context.trait
+
+    @property
+    def is_of_bodies(self) -> bool:
+        """Whether it claims what requests hold, or a parameter of those that came before or were under way."""
+        contexts = self.context.both or (self.context,)
+        return self.traits > 0 or any(each.is_form for each in contexts)
 
     @property
     def family(self) -> tuple[str, str]:
@@ -200,139 +211,11 @@ def contexts(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart
     """After what, or with what beside, a request may differ; `kinds` are targets, of what came before."""
     yield CausePart("any", "", 0, table.mask(True for _ in table.sends))
     yield from of_load(table)
-    yield from _of_order(table)
-    yield from _of_sums(table)
+    yield from of_order(table)
+    yield from of_sums(table)
     yield from of_memory(table)
     yield from of_parameters(table)
     yield from _of_earlier(table, kinds)
-
-
-def _of_order(table: SendTable) -> Iterator[CausePart]:
-    at: dict[int, int] = defaultdict(int)
-    for send, place in enumerate(table.places):
-        at[place + 1] |= 1 << send
-    yield CausePart("first", "as the first of a start", 1, at[1])
-    after, until = table.later, at[1]
-    for least in range(2, len(at) + 1):
-        text = f"{ordinal(least)} request of a start"
-        until |= at[least]
-        yield CausePart("from", f"from the {text} on", 1.5, after)
-        yield CausePart("only", f"as the {text}", 2.5, at[least])
-        yield CausePart("until", f"up to the {text}", 5, until)
-        after &= ~at[least]
-    yield from _of_a_window(table, at)
-    yield from _of_every(at, "every", "as every {period} request of a start ({turns}, …)", 2.5)
-    slots: dict[int, int] = defaultdict(int)
-    send = 0
-    for lane in table.lanes:
-        got = set()
-        for each in lane:
-            got.add(table.prompts[each.name])
-            slots[len(got)] |= 1 << send
-            send += 1
-    yield from _of_every(slots, "slots", "while a start has got {turns}, … different prompts", 3.4)
-
-
-def _of_a_window(table: SendTable, at: Mapping[int, int]) -> Iterator[CausePart]:
-    """From the first place that differs to the last one; `at` are the sends of each place."""
-    wrong = [place for place, bits in at.items() if bits & table.wrong]
-    if wrong and min(wrong) < max(wrong):
-        first, last = min(wrong), max(wrong)
-        text = f"as the {ordinal(first)} to the {ordinal(last)} request of a start"
-        mask = sum(at[each] for each in range(first, last + 1))
-        beyond = sum(bits for place, bits in at.items() if place > last)
-        yield CausePart("window", text, 3, mask, beyond=beyond)
-
-
-def _of_every(at: Mapping[int, int], family: str, text: str, cost: float) -> Iterator[CausePart]:
-    """Each so many of what is counted; `at` are the sends of each count."""
-    for period in range(2, _LONGEST_PERIOD + 1):
-        for first in range(1, period + 1):
-            turns = ", ".join(str(first + turn * period) for turn in range(3))
-            mask = sum(at[each] for each in range(first, len(at) + 1, period))
-            words = text.format(period=ordinal(period), turns=turns)
-            yield CausePart(family, words, cost, mask)
-
-
-def ordinal(number: int) -> str:
-    """`1st`, `22nd`, `13th`."""
-    ends = {1: "st", 2: "nd", 3: "rd"}
-    teen = 10 < number % 100 < 14
-    return f"{number}{'th' if teen else ends.get(number % 10, 'th')}"
-
-
-def _of_sums(table: SendTable) -> Iterator[CausePart]:
-    """What adds up over a start. It claims more than that a certain request came before."""
-    length = {name: len(text) for name, text in table.prompts.items()}
-    sums: tuple[tuple[str, str, float, Callable[[Any, int], float]], ...] = (
-        ("answer tokens", "once a start has answered {} tokens", 5.9, lambda each, _: each.answer_tokens),
-        ("tokens", "once a start has served {} tokens, prompts and answers", 6.0, lambda each, prompt: each.answer_tokens and prompt and prompt + each.answer_tokens),
-        ("prompt tokens", "once a start has got {} tokens of prompts", 6.1, lambda _, prompt: prompt),
-        ("characters", "once a start has got {} characters of prompts", 6.2, lambda each, _: length[each.name]),
-    )  # fmt: skip
-    for family, text, cost, of in sums:
-        values: list[float] = []
-        most: list[float] = []
-        begin = 0
-        for lane in table.lanes:
-            sizes = [
-                of(each, prompt) for each, prompt in zip(lane, table.tokens[begin:], strict=False)
-            ]
-            begin += len(lane)
-            values += itertools.accumulate(sizes[:-1], initial=0)
-            # A number that the server does not tell may be anything: what comes later may lie on either side.
-            unknown = (0.0 if size else math.inf for size in sizes[:-1])
-            most += itertools.accumulate(unknown, initial=0.0)
-        unknown_at = sorted((values[at], at) for at, more in enumerate(most) if more)
-        doubt, reached = 0, 0
-        for part in thresholds(values, family, text, cost):
-            while reached < len(unknown_at) and unknown_at[reached][0] < (part.least or 0):
-                doubt |= 1 << unknown_at[reached][1]
-                reached += 1
-            yield replace(part, unsure=doubt) if doubt else part
-    yield from _of_different_prompts(table)
-    ages, idle = [], []
-    for lane in table.lanes:
-        times = [each.at_s for each in lane]
-        ages += [round(each, 1) for each in times]
-        idle += [round(times[0], 1), *(round(b - a, 1) for a, b in itertools.pairwise(times))]
-    text = "once a start is about {} s past its first request"
-    yield from _of_time(table, ages, "age", text)
-    yield from _of_time(table, idle, "idle", "after about {} s without a request")
-    # A start has been idle before its first request.
-    text = "as the first of a start, or after about {} s without a request"
-    longest = 2 * max(idle, default=0) + 1
-    first = [value if place else longest for value, place in zip(idle, table.places, strict=True)]
-    yield from _of_time(table, first, "idle or first", text)
-
-
-def _of_different_prompts(table: SendTable) -> Iterator[CausePart]:
-    """How many tokens a cache of all prompts of a start holds, before one comes and with it."""
-    before: list[float] = []
-    with_it: list[float] = []
-    sizes = iter(table.tokens)
-    for lane in table.lanes:
-        known: dict[str, float] = {}
-        for each, size in zip(lane, sizes, strict=False):
-            before.append(sum(known.values()))
-            known.setdefault(table.prompts[each.name], size)
-            with_it.append(sum(known.values()))
-    text = "once a start has got different prompts of {} tokens"
-    yield from thresholds(before, "different tokens", text, 6.1)
-    text += ", this one among them"
-    yield from thresholds(with_it, "different tokens with it", text, 6.1)
-
-
-def _of_time(
-    table: SendTable, values: Sequence[float], family: str, text: str
-) -> Iterator[CausePart]:
-    """As `thresholds`; what lies near one may lie on either side."""
-    for part, least in zip(
-        thresholds(values, family, text, 6), sorted(set(values))[1:], strict=True
-    ):
-        margin = max(_CLOCK_S, _CLOCK_SHARE * least)
-        near = table.mask(abs(value - least) <= margin for value in values)
-        yield replace(part, unsure=near)
 
 
 def _soon_after(table: SendTable, part: CausePart) -> Iterator[CausePart]:
@@ -488,7 +371,7 @@ def of_itself(table: SendTable, part: CausePart) -> Iterator[CausePart]:
             range(first, last + 1),
             sum(at[each] for each in range(last + 1, max(at) + 1)),
         )
-    for period in range(2, _LONGEST_PERIOD + 1):
+    for period in range(2, LONGEST_PERIOD + 1):
         if last > first and all((each - first) % period == 0 for each in wrong):
             begin = (first - 1) % period + 1
             text = f"as every {ordinal(period)} of them in a start ({begin}, {begin + period}, …)"
@@ -531,10 +414,13 @@ def _beside(table: SendTable, mask: int) -> int:
     return holds
 
 
-def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> list[Cause]:
+def fitting(
+    table: SendTable, observed: int, *, plain_alone: bool = False, with_products: bool = False
+) -> list[Cause]:
     """The causes that fit each of the first `observed` sends, the cheapest first.
 
     `plain_alone`: whatever changed copies of requests differ. A copy that is equal counts.
+    `with_products`: also what other requests have to do with one, where something simpler fits.
 
     Where requests are under way together, nobody knows which came first. There a cause fits if no
     other request differs, and at least half of its own do, each group for itself. All must, if it
@@ -613,8 +499,11 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
             (each, of_itself(table, each))
             for each in _conjunctions(of_target, exact & ~wrong & _before(table, wrong))
         )
-    if not plain_alone and not any(
-        (each.traits or each.target is any_target) and not each.context.both for each in causes
+    if with_products or (
+        not plain_alone
+        and not any(
+            (each.traits or each.target is any_target) and not each.context.both for each in causes
+        )
     ):
         # Two contexts fit by chance more often than one of more conditions.
         equal = exact & ~wrong, exact & ~wrong | equal_in_groups(groups, wrong | short)
@@ -630,10 +519,29 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
 
 
 def _surest(causes: list[Cause], wrong: int, exact: int, loose: int) -> list[Cause]:
-    """What says of each send, of those at once too, whether it differs, is no chance; else all."""
+    """What says of each send, of those at once too, whether it differs, is no chance.
+
+    Else all, but of several measures of what is under way none that twice as many equal sends contradict as another.
+    """
     known = exact | loose
     sure = [each for each in causes if each.mask & known & ~each.context.unsure == wrong]
-    return sure if loose & wrong and sure else causes
+    if loose & wrong and sure:
+        return sure
+
+    def equal_in(cause: Cause) -> int:
+        return (cause.mask & loose & ~wrong & ~cause.context.unsure).bit_count()
+
+    loads = [each for each in causes if each.context.family in _LOADS]
+    least: dict[str, int] = {}
+    for each in loads:
+        of = each.target.words
+        least[of] = min(least.get(of, equal_in(each)), equal_in(each))
+    return [
+        each
+        for each in causes
+        if each.context.family not in _LOADS
+        or equal_in(each) <= 2 * max(1, least[each.target.words])
+    ]
 
 
 def _neighbours(table: SendTable) -> list[str]:

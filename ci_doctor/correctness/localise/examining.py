@@ -8,6 +8,7 @@ matter there, those that differ would be any of them: `chance` says how often th
 of those without. It is a permutation test of one side (Fisher, "The Design of Experiments", 1935), in each start by itself.
 """
 
+import itertools
 import math
 import random
 from collections import defaultdict
@@ -16,7 +17,7 @@ from typing import Any
 
 from ci_doctor.correctness.localise.causes import Cause
 from ci_doctor.correctness.localise.traits import CausePart, SendTable, places_in
-from ci_doctor.correctness.localise.trials import Exam, Trial, TrialBlock, one_by_one
+from ci_doctor.correctness.localise.trials import EXAM_LEVEL, Exam, Trial, TrialBlock, one_by_one
 from ci_doctor.load.prompts import PROMPT_KEYS
 from ci_doctor.load.requests import Request
 
@@ -24,13 +25,13 @@ from ci_doctor.load.requests import Request
 _SENDS, _MIXED = 40, 24
 # Kinds of requests, of which one is chosen.
 _KINDS = 1000
-_DRAWN, _GROUPS, _TIMES = 6, 12, 2
+_DRAWN, _GROUPS, _TIMES = 12, 12, 2
 # What belongs together: one without the other is refused.
 _UNITS = (
     {"stream", "stream_options"},
     {"tools", "tool_choice", "parallel_tool_calls"},
     {"logprobs", "top_logprobs"},
-    {"n", "best_of", "temperature", "top_p", "top_k"},
+    {"n", "best_of", "temperature"},
     {"min_tokens", "max_tokens", "max_completion_tokens"},
 )
 # These name requests, and no condition: that the same request differs again is what they say.
@@ -158,6 +159,28 @@ def examined(
         differing=differing, equal=equal, other=(inside & (wrong ^ cause.mask)).bit_count(),
         chance=max(chances, default=0.5**differing),
     )  # fmt: skip
+
+
+def telling_order(
+    cause: Cause, rivals: Sequence[Cause], table: SendTable, begins: Sequence[int]
+) -> int:
+    """Which of the orders of requests that begin at these sends, the last one being their end, tests a cause best.
+
+    Of those that exclude chance, it is the one of which the `rivals` foretell most otherwise.
+    """
+    told = table.mask(each.wrong is not None for each in table.sends)
+    ranked = []
+    for at, (begin, end) in enumerate(itertools.pairwise(begins)):
+        sent = (1 << end) - (1 << begin)
+        wrong = table.wrong | cause.mask & sent
+        exam = examined(cause, table, [(begin, end - begin)], wrong, told | sent)
+        apart = sum(
+            2.0**-each.cost
+            for each in rivals
+            if (each.mask ^ cause.mask) & sent & ~(each.context.unsure | each.target.unsure)
+        )
+        ranked.append((max(exam.chance, EXAM_LEVEL), -apart, exam.chance, at))
+    return min(ranked)[-1]
 
 
 def _chance(

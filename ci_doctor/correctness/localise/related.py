@@ -7,6 +7,7 @@ and a relation. There are some 10⁵ of these products, so most are given up at 
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -44,7 +45,7 @@ class _Place(NamedTuple):
 class _Relation(NamedTuple):
     """What they have to do with it: `of` gives the bits of all sends that have it to a request by its name.
 
-    `size`: by how much, for the number in the words; None if it is no number.
+    `size`: by how much, for the number in the words; None if it is no number. `is_of_key`: it is one of a parameter.
     """
 
     family: str
@@ -52,6 +53,7 @@ class _Relation(NamedTuple):
     cost: float
     of: Callable[[str], int]
     size: Callable[[int, int], float] | None = None
+    is_of_key: bool = False
 
 
 # A place, a kind and a relation by their names.
@@ -69,8 +71,13 @@ class _Products:
         def before(span: int) -> Callable[[int], int]:
             return lambda at: lanes[at] & ((1 << at) - 1) & -(1 << max(0, at - span))
 
+        def first(at: int) -> int:
+            begin = lanes[at] & -lanes[at]
+            return begin if begin != 1 << at else 0
+
         self._places = [
             _Place("related before", "after", 1.5, before(len(table.sends))),
+            _Place("related first", "in a start whose first request was one of", 2.2, first),
             _Place("related right before", "right after", 2, before(1)),
         ]
         for span in _SPANS:
@@ -181,13 +188,14 @@ class _Products:
         size = relation.size
         if size is None:
             mask = self.table.mask(map(bool, bits))
-            yield CausePart(family, words.format(), cost, mask, kind.trait, lack=kind.lack)
+            part = CausePart(family, words.format(), cost, mask, kind.trait, lack=kind.lack)
+            yield replace(part, is_form=relation.is_of_key)
             return
         values = [
             max((size(at, to) for to in places_in(some)), default=0) for at, some in enumerate(bits)
         ]
         for part in thresholds(values, family, words, cost):
-            yield replace(part, trait=kind.trait, lack=kind.lack)
+            yield replace(part, trait=kind.trait, lack=kind.lack, is_form=relation.is_of_key)
 
 
 def _grouped(
@@ -216,7 +224,7 @@ def _both(one: _Relation, other: _Relation) -> _Relation:
     more = other.words.removeprefix("have ") if one.words.startswith("have ") else other.words
     return _Relation(
         f"{other.family} {one.family}", f"{one.words} and {more}", one.cost + other.cost,
-        _in_both(one.of, other.of), one.size,
+        _in_both(one.of, other.of), one.size, is_of_key=True,
     )  # fmt: skip
 
 
@@ -314,12 +322,14 @@ def _of_keys(table: SendTable) -> Iterator[_Relation]:
             continue
         others = {value: everything & ~mask for value, mask in bits.items()}
         lacking = bits.pop(None, 0)
-        yield _Relation(f"same {key}", f"have the same `{key}`", 1.8, _looked_up(bits, value_of))
+        of_key = partial(_Relation, is_of_key=True)
+        of = _looked_up(bits, value_of)
+        yield of_key(f"same {key}", f"have the same `{key}`", 1.8, of)
         of = _looked_up(others, value_of)
-        yield _Relation(f"other {key}", f"have another `{key}`", 1.7, of)
+        yield of_key(f"other {key}", f"have another `{key}`", 1.7, of)
         others.pop(None, 0)
         of = _looked_up(others, value_of, within=~lacking)
-        yield _Relation(f"other value {key}", f"have another value of `{key}`", 1.9, of)
+        yield of_key(f"other value {key}", f"have another value of `{key}`", 1.9, of)
 
 
 def products(

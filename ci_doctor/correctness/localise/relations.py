@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request has to do with those before it and beside it: prompts, parameters, and how much is under way. Pure."""
+"""What a request has to do with those before it and beside it: its place and time, prompts, parameters, and how much is under way. Pure."""
 
 import itertools
+import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -22,6 +24,11 @@ SHORTEST_PREFIX = 4
 _NONE = repr(None)
 # So near to a number of tokens that were estimated, a send may lie on either side.
 _NEAR_TOKENS, _NEAR_SHARE = 2, 0.2
+# Two starts become ready after different times, and so do two answers come; what differs by less claims more.
+_CLOCKS, _CLOCK_SHARE = ((0.5, 0.0), (0.1, 0.2)), 0.2
+LONGEST_PERIOD = 9
+# More tokens than any prompt has.
+_ALL = 1 << 40
 # Tables of slots have so many.
 MODULI = (*range(4, 36, 4), 48, 64, 128, 256)
 
@@ -51,6 +58,16 @@ _PARAMETER: tuple[tuple[str, str, float], ...] = (
 )
 
 
+# The same where both have a value. It claims less: a server has a default for what is not given.
+_GIVEN = tuple(
+    (f"{family} value", words.replace(" another `", " another value of `"), cost - 0.05)
+    for family, words, cost in _PARAMETER
+)
+
+
+_ANOTHER = {family for family, words, _ in _PARAMETER if " another `" in words}
+
+
 def of_parameters(table: SendTable) -> Iterator[CausePart]:
     """Whether others, before or beside, had another value of one parameter."""
     given = {name: parameters(each) for name, each in table.requests.items()}
@@ -59,17 +76,36 @@ def of_parameters(table: SendTable) -> Iterator[CausePart]:
         value_of = {name: repr(each.get(key)) for name, each in given.items()}
         if len({value_of[each.name] for each in table.sends}) < 2:
             continue
-        rows: list[tuple[float, ...]] = []
-        for lane, sharers in zip(table.lanes, shared, strict=True):
-            place = (key, *(f"{each.name} {each.block * (each.at_once > 1)}" for each in lane))
-            if place not in table.remembered:
-                table.remembered[place] = list(_with_another(table, lane, value_of, sharers))
-            rows += table.remembered[place]
-        for (family, words, cost), values in zip(_PARAMETER, zip(*rows, strict=True), strict=True):
+        if _NONE in value_of.values():
+            yield from _of_parameter(table, key, value_of, shared, is_given=True)
+        yield from _of_parameter(table, key, value_of, shared, is_given=False)
+
+
+def _of_parameter(
+    table: SendTable,
+    key: str,
+    value_of: dict[str, str],
+    shared: Sequence[list[list[tuple[float, float]]]],
+    *,
+    is_given: bool,
+) -> Iterator[CausePart]:
+    rows: list[tuple[float, ...]] = []
+    for lane, sharers in zip(table.lanes, shared, strict=True):
+        names = (f"{each.name} {each.block * (each.at_once > 1)}" for each in lane)
+        place = (key, str(is_given), *names)
+        if place not in table.remembered:
+            made = _with_another(table, lane, value_of, sharers, is_given=is_given)
+            table.remembered[place] = list(made)
+        rows += table.remembered[place]
+    for (family, words, cost), values in zip(
+        _GIVEN if is_given else _PARAMETER, zip(*rows, strict=True), strict=True
+    ):
+        if not is_given or family.removesuffix(" value") in _ANOTHER:
             text = words.replace("KEY", key)
-            yield from thresholds(values, f"{family} {key}", text, cost)
+            parts = [*thresholds(values, f"{family} {key}", text, cost)]
             if "prefix" in family:
-                yield from _in_tokens(table, values, f"{family} {key}", text, cost)
+                parts += _in_tokens(table, values, f"{family} {key}", text, cost)
+            yield from (replace(each, is_form=True) for each in parts)
 
 
 def _sharers(table: SendTable, lane: Sequence[TrialSend]) -> list[list[tuple[float, float]]]:
@@ -96,8 +132,14 @@ def _with_another(
     lane: Sequence[TrialSend],
     value_of: dict[str, str],
     sharers: list[list[tuple[float, float]]],
+    *,
+    is_given: bool,
 ) -> Iterator[tuple[float, ...]]:
-    """The numbers of `_PARAMETER` for each send of a start."""
+    """The numbers of `_PARAMETER` for each send of a start; `is_given`: without a value nothing is another."""
+
+    def is_other(one: str, other: str) -> bool:
+        return one != other and not (is_given and _NONE in {one, other})
+
     values = [value_of[each.name] for each in lane]
     known: dict[str, list[str]] = defaultdict(list)
     got: set[str] = set()
@@ -113,14 +155,15 @@ def _with_another(
         for size, to in sharers[at]:
             if size > most:
                 most = size
-                first = size if values[int(to)] != value else first
-            if size > prefix and known[table.prompts[lane[int(to)].name]] != [value]:
+                first = size if is_other(values[int(to)], value) else first
+            others = known[table.prompts[lane[int(to)].name]]
+            if size > prefix and any(is_other(one, value) for one in others):
                 prefix = size
-        others = blocks[each.block] if each.at_once > 1 else ()
-        beside = [name for name in others if value_of[name] != value]
+        with_it = blocks[each.block] if each.at_once > 1 else ()
+        beside = [name for name in with_it if is_other(value_of[name], value)]
         yield (
-            any(one != value for one in own),
-            bool(own) and own[0] != value,
+            any(is_other(one, value) for one in own),
+            bool(own) and is_other(own[0], value),
             first,
             prefix,
             value != _NONE and bool(with_value[value] - {prompt}),
@@ -128,13 +171,151 @@ def _with_another(
             value != _NONE and bool(got - {value, _NONE}),
             value not in got,
             len(got | {value}),
-            at > 0 and values[at - 1] != value,
+            at > 0 and is_other(values[at - 1], value),
             bool(beside),
             any(table.prompts[name] == prompt for name in beside),
         )
         own += [value] if value not in own else []
         got.add(value)
         with_value[value].add(prompt)
+
+
+def of_order(table: SendTable) -> Iterator[CausePart]:
+    """Which place it has in its start."""
+    at: dict[int, int] = defaultdict(int)
+    for send, place in enumerate(table.places):
+        at[place + 1] |= 1 << send
+    yield CausePart("first", "as the first of a start", 1, at[1])
+    after, until = table.later, at[1]
+    for least in range(2, len(at) + 1):
+        text = f"{ordinal(least)} request of a start"
+        until |= at[least]
+        yield CausePart("from", f"from the {text} on", 1.5, after)
+        yield CausePart("only", f"as the {text}", 2.5, at[least])
+        yield CausePart("until", f"up to the {text}", 5, until)
+        after &= ~at[least]
+    yield from _of_a_window(table, at)
+    yield from _of_every(at, "every", "as every {period} request of a start ({turns}, …)", 2.5)
+    slots: dict[int, int] = defaultdict(int)
+    send = 0
+    for lane in table.lanes:
+        got = set()
+        for each in lane:
+            got.add(table.prompts[each.name])
+            slots[len(got)] |= 1 << send
+            send += 1
+    yield from _of_every(slots, "slots", "while a start has got {turns}, … different prompts", 3.4)
+
+
+def _of_a_window(table: SendTable, at: Mapping[int, int]) -> Iterator[CausePart]:
+    """From the first place that differs to the last one; `at` are the sends of each place."""
+    wrong = [place for place, bits in at.items() if bits & table.wrong]
+    if wrong and min(wrong) < max(wrong):
+        first, last = min(wrong), max(wrong)
+        text = f"as the {ordinal(first)} to the {ordinal(last)} request of a start"
+        mask = sum(at[each] for each in range(first, last + 1))
+        beyond = sum(bits for place, bits in at.items() if place > last)
+        yield CausePart("window", text, 3, mask, beyond=beyond)
+
+
+def _of_every(at: Mapping[int, int], family: str, text: str, cost: float) -> Iterator[CausePart]:
+    """Each so many of what is counted; `at` are the sends of each count."""
+    for period in range(2, LONGEST_PERIOD + 1):
+        for first in range(1, period + 1):
+            turns = ", ".join(str(first + turn * period) for turn in range(3))
+            mask = sum(at[each] for each in range(first, len(at) + 1, period))
+            words = text.format(period=ordinal(period), turns=turns)
+            yield CausePart(family, words, cost, mask)
+
+
+def ordinal(number: int) -> str:
+    """`1st`, `22nd`, `13th`."""
+    ends = {1: "st", 2: "nd", 3: "rd"}
+    teen = 10 < number % 100 < 14
+    return f"{number}{'th' if teen else ends.get(number % 10, 'th')}"
+
+
+def of_sums(table: SendTable) -> Iterator[CausePart]:
+    """What adds up over a start. It claims more than that a certain request came before."""
+    length = {name: len(text) for name, text in table.prompts.items()}
+    sums: tuple[tuple[str, str, float, Callable[[Any, int], float]], ...] = (
+        ("answer tokens", "once a start has answered {} tokens", 5.9, lambda each, _: each.answer_tokens),
+        ("tokens", "once a start has served {} tokens, prompts and answers", 6.0, lambda each, prompt: each.answer_tokens and prompt and prompt + each.answer_tokens),
+        ("prompt tokens", "once a start has got {} tokens of prompts", 6.1, lambda _, prompt: prompt),
+        ("characters", "once a start has got {} characters of prompts", 6.2, lambda each, _: length[each.name]),
+    )  # fmt: skip
+    for family, text, cost, of in sums:
+        values: list[float] = []
+        most: list[float] = []
+        begin = 0
+        for lane in table.lanes:
+            sizes = [
+                of(each, prompt) for each, prompt in zip(lane, table.tokens[begin:], strict=False)
+            ]
+            begin += len(lane)
+            values += itertools.accumulate(sizes[:-1], initial=0)
+            # A number that the server does not tell may be anything: what comes later may lie on either side.
+            unknown = (0.0 if size else math.inf for size in sizes[:-1])
+            most += itertools.accumulate(unknown, initial=0.0)
+        unknown_at = sorted((values[at], at) for at, more in enumerate(most) if more)
+        doubt, reached = 0, 0
+        for part in thresholds(values, family, text, cost):
+            while reached < len(unknown_at) and unknown_at[reached][0] < (part.least or 0):
+                doubt |= 1 << unknown_at[reached][1]
+                reached += 1
+            yield replace(part, unsure=doubt) if doubt else part
+    yield from _of_different_prompts(table)
+    ages, idle = [], []
+    for lane in table.lanes:
+        times = [each.at_s for each in lane]
+        ages += [round(each, 1) for each in times]
+        idle += [round(times[0], 1), *(round(b - a, 1) for a, b in itertools.pairwise(times))]
+    text = "once a start is about {} s past its first request"
+    yield from _of_time(table, ages, "age", text)
+    young = [-each for each in ages]
+    text = "in about the first {} s after a start's first request"
+    yield from _of_time(table, young, "young", text, 7)
+    yield from _of_time(table, idle, "idle", "after about {} s without a request")
+    # A start has been idle before its first request.
+    text = "as the first of a start, or after about {} s without a request"
+    longest = 2 * max(idle, default=0) + 1
+    first = [value if place else longest for value, place in zip(idle, table.places, strict=True)]
+    yield from _of_time(table, first, "idle or first", text)
+
+
+def _of_different_prompts(table: SendTable) -> Iterator[CausePart]:
+    """How many tokens a cache of all prompts of a start holds, before one comes and with it."""
+    before: list[float] = []
+    with_it: list[float] = []
+    sizes = iter(table.tokens)
+    for lane in table.lanes:
+        known: dict[str, float] = {}
+        for each, size in zip(lane, sizes, strict=False):
+            before.append(sum(known.values()))
+            known.setdefault(table.prompts[each.name], size)
+            with_it.append(sum(known.values()))
+    text = "once a start has got different prompts of {} tokens"
+    yield from thresholds(before, "different tokens", text, 6.1)
+    text += ", this one among them"
+    yield from thresholds(with_it, "different tokens with it", text, 6.1)
+
+
+def _of_time(
+    table: SendTable, values: Sequence[float], family: str, text: str, cost: float = 6
+) -> Iterator[CausePart]:
+    """As `thresholds`; what lies near one may lie on either side."""
+    numbers = sorted(set(values))[1:]
+    known = set[tuple[float, int]]()
+    for clock_s, dearer in _CLOCKS:
+        named = f"{family} sharp" if dearer else family
+        parts = thresholds(values, named, text, cost + dearer)
+        for part, least in zip(parts, numbers, strict=True):
+            # Times are given to a tenth.
+            margin = max(clock_s, _CLOCK_SHARE * abs(least)) + 0.05
+            near = table.mask(abs(value - least) <= margin for value in values)
+            if (least, near) not in known:
+                known.add((least, near))
+                yield replace(part, unsure=near)
 
 
 # What adds up, or is counted, while requests are under way at once: for each send, at most in its life and at its arrival.
@@ -214,6 +395,7 @@ _MEMORY: tuple[tuple[str, str, float], ...] = (
     ("distinct with it", "once a start has got {} different prompts, this one among them", 3.05),
     ("since", "if {} or more others came since the same prompt", 3.5),
     ("distinct since", "if {} or more other prompts came since the same prompt", 3.55),
+    ("longest since", "if a prompt of {} characters or more came since the same prompt", 3.6),
     (
         "characters since",
         "if other prompts of {} characters or more came since the same prompt",
@@ -254,7 +436,8 @@ def of_memory(table: SendTable) -> Iterator[CausePart]:
         yield from thresholds(values, family, words, cost)
         if family.endswith("prefix"):
             yield from _in_tokens(table, values, family, words, cost)
-    yield from thresholds(_since(table), "tokens since", _SINCE_TOKENS, 3.6)
+    yield from _of_tokens_since(table)
+    yield from _of_the_rest(table, rows)
     for family, sign in (("longer", 1), ("shorter", -1)):
         text = f"right after a prompt that is {family} by {{}} tokens or more"
         fallen = [max(0, sign * each) for each in _fallen(table)]
@@ -282,6 +465,25 @@ def _in_tokens(
         margin = max(_NEAR_TOKENS, _NEAR_SHARE * (part.least or 0))
         near = table.mask(size > 0 and abs(size - (part.least or 0)) <= margin for size in sizes)
         yield replace(part, unsure=near)
+
+
+def _of_the_rest(table: SendTable, rows: Sequence[tuple[float, ...]]) -> Iterator[CausePart]:
+    """How much of a prompt no earlier one began with: what a cache of beginnings leaves to compute. `rows` as of `_MEMORY`."""
+    if not all(table.tokens):
+        return
+    at = [family for family, *_ in _MEMORY].index("prefix")
+    left: list[float] = []
+    for each, row, count in zip(table.sends, rows, table.tokens, strict=True):
+        text = table.texts[each.name]
+        share = pieces(text, int(row[at])) / max(1, pieces(text, len(text)))
+        left.append(-round(count * (1 - share)) if row[at] else -_ALL)
+    known = [math.nan if each == -_ALL else each for each in left]
+    words = "when all but {} tokens or so of its prompt are the beginning of one before"
+    for part in thresholds(left, "rest", words, 2.6):
+        least = part.least or 0
+        near = table.mask(abs(-value - least) == 1 for value in left)
+        below = None if part.below == _ALL else part.below
+        yield replace(part, unsure=near, below=below, numbers=known)
 
 
 def _remembered(text: str, before: Sequence[str], alike: Sequence[bool]) -> tuple[float, ...]:
@@ -316,6 +518,7 @@ def _remembered(text: str, before: Sequence[str], alike: Sequence[bool]) -> tupl
         # How many others came since the same prompt; at once is as never.
         len(since) or -1,
         len(set(since)) or -1,
+        max(map(visible, since), default=-1),
         sum(map(visible, since)) or -1,
         *(each if each >= SHORTEST_PREFIX else 0 for each in prefixes),
         bool(before) and len(text) > max(map(len, before)),
@@ -331,23 +534,29 @@ def goes_on(text: str, earlier: str) -> bool:
     return bool(rest) and text.startswith(earlier) and (not is_chat or rest[0] in MARKS)
 
 
-_SINCE_TOKENS = "if other prompts of {} tokens or more came since the same prompt"
+def _of_tokens_since(table: SendTable) -> Iterator[CausePart]:
+    """How many tokens of other prompts came since the same one, and how many the longest of them has."""
+    served, most = zip(*_since(table), strict=True)
+    text = "if other prompts of {} tokens or more came since the same prompt"
+    yield from thresholds(served, "tokens since", text, 3.6)
+    if all(table.tokens):
+        text = "if a prompt of {} tokens or more came since the same prompt"
+        yield from thresholds(most, "most tokens since", text, 3.5)
 
 
-def _since(table: SendTable) -> list[float]:
-    """How many tokens of other prompts came since the same one; -1 if it did not come."""
-    values: list[float] = []
+def _since(table: SendTable) -> Iterator[tuple[float, float]]:
+    """Of each send all tokens, and those of the longest; -1 if the prompt did not come."""
+    begin = 0
     for lane in table.lanes:
-        begin = len(values)
-        last: dict[str, float] = {}
-        served = 0.0
+        sizes = table.tokens[begin : begin + len(lane)]
+        begin += len(lane)
+        last: dict[str, int] = {}
         for at, each in enumerate(lane):
             prompt = table.prompts[each.name]
+            others = sizes[last.get(prompt, at) + 1 : at]
             # At once is as never.
-            values.append((served - last[prompt] or -1) if prompt in last else -1)
-            served += table.tokens[begin + at]
-            last[prompt] = served
-    return values
+            yield sum(others) or -1, max(others, default=-1)
+            last[prompt] = at
 
 
 def _fallen(table: SendTable) -> Iterator[float]:

@@ -15,10 +15,17 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.causes import Cause, contexts, fitting
 from ci_doctor.correctness.localise.copies import Copy, longer_copies, sized_copies, text_copies
-from ci_doctor.correctness.localise.examining import NAMING, examined, is_within, mixed, orders
+from ci_doctor.correctness.localise.examining import (
+    NAMING,
+    examined,
+    is_within,
+    mixed,
+    orders,
+    telling_order,
+)
 from ci_doctor.correctness.localise.rates import by_rate
 from ci_doctor.correctness.localise.shown import GROUP_TIMES, SentSoFar
-from ci_doctor.correctness.localise.traits import CausePart, SendTable, said, valued
+from ci_doctor.correctness.localise.traits import CausePart, SendTable, parameters, said, valued
 from ci_doctor.correctness.localise.trials import (
     Exam,
     LocalisedCause,
@@ -39,16 +46,14 @@ from ci_doctor.correctness.localise.weights import (
 
 # So many causes are weighed; what costs more is hardly one.
 _MOST_CAUSES = 3000
-
-
 _MOST_CONTRASTS = 3
 _MOST_COPIES = 4
-
 # For so many words and signs copies are sent.
 _MOST_TEXTS = 20
-
 # What grows with time.
-_OVER_TIME = {"from", "answer tokens", "tokens", "prompt tokens", "characters", "distinct"}
+_OVER_TIME = {
+    "young", "first", "window", "from", "answer tokens", "tokens", "prompt tokens", "characters", "distinct",
+}  # fmt: skip
 
 # After so many trials it is asked whether time passed alone.
 _LEAST_BEFORE_PAUSE = 4
@@ -60,7 +65,7 @@ _MOST_AGAIN = 4
 _MOST_EXAMS = 3
 _EXAMINED_COPIES = 8
 # What weighed most before so many trials.
-_STEADY = 3
+_STEADY = 2
 
 
 class _Contrasts(Struct, frozen=True, kw_only=True):
@@ -141,7 +146,7 @@ class LocalisationSearch(SentSoFar):
         families = [each.context.family for each in weighed.causes]
         if (
             is_made
-            or not ("age" in families or {"first", *_OVER_TIME} & set(families[:1]))
+            or not ("age" in families or _OVER_TIME & {*families[:1]})
             or len(self.results) < _LEAST_BEFORE_PAUSE
         ):
             return None
@@ -361,29 +366,26 @@ class LocalisationSearch(SentSoFar):
         draw = random.Random(number)  # noqa: S311 - no secret
         new = mixed(self.subject.requests, self.requests[self._target()], draw, number)
         with_it = self.contrasts(cause).with_it
-        parts = [with_it.names] if with_it and with_it.at_once == 1 else [[self._target()]]
+        is_alone = with_it is not None and with_it.at_once == 1
+        parts = [with_it.names if with_it and is_alone else (self._target(),)]
         at_once = self.subject.concurrency if self._is_of_groups() else 1
         self.requests |= {each.id: each for each in new}
-        copies = self._copies(self._target())
+        copies, of_a_key = self._copies(self._target()), self._of_a_key(cause)
         names = [*self.ids, *draw.sample(copies, min(len(copies), _EXAMINED_COPIES))]
+        if at_once == 1:
+            parts += [(each, self._target()) for each in of_a_key]
         trials = list(orders(names, [each.id for each in new], parts, at_once, draw))
         table, begins = self._table(trials)
         like = self._like(cause, table, begins[0])
         if like is None:
             return None
-        told = table.mask(each.wrong is not None for each in table.sends)
-        ranked = []
-        for at, (begin, end) in enumerate(itertools.pairwise(begins)):
-            sent = (1 << end) - (1 << begin)
-            wrong, known = table.wrong | like.mask & sent, told | sent
-            exam = examined(like, table, [(begin, end - begin)], wrong, known)
-            ranked.append((exam.chance, -min(exam.differing, exam.equal), at))
+        rivals = fitting(table, begins[0], with_products=True)[:_MOST_CAUSES]
         self._exams.append(cause.family)
-        return trials[min(ranked)[2]]
+        return trials[telling_order(like, rivals, table, begins)]
 
     def _exam(self, cause: Cause) -> Exam:
         """What this cause has foretold, before its numbers came nearer to the border by it."""
-        if cause.traits and cause.family not in self._exams:
+        if cause.is_of_bodies and cause.family not in self._exams:
             # Copies of a request hold all else that it holds: what requests hold is tested by mixed ones.
             return Exam()
         table, _ = self._table()
@@ -566,21 +568,14 @@ class LocalisationSearch(SentSoFar):
         if not shown or (self._is_noisy() and len(shown) < 2):
             return None
         weighed = self._weighed(with_pool=False)
-        # Where no start without a trait was left to make, the requests themselves are named.
         table, _ = self._table()
-        borne = (
-            self._borne(chosen(weighed))
-            or self._borne(candidates(weighed))
-            or self._borne(_naming(table, len(table.sends))[:1])
-        )
-        if not borne and weighed.fits_all and not self._is_noisy():
-            # It fits, and is no more than that. Of a request and a condition beside it, one of both may fit by chance.
-            borne = [
-                (each, self.contrasts(each))
-                for each in chosen(weighed)
-                if self._is_timed(each.context.family)
-                and (_is_name(each) or not each.target.family.startswith(NAMING))
-            ]
+        borne = self._borne(chosen(weighed))
+        if not borne:
+            # Where no start without a trait was left to make, the requests themselves are named.
+            made = self._borne(candidates(weighed))
+            made = made or self._borne(_naming(table, len(table.sends))[:1])
+            sure = [each for each in made if self._is_sure(each[0])]
+            borne = sure or self._untested(weighed) or made
         if not borne:
             return None
         (best, contrasts), *rest = borne
@@ -588,6 +583,25 @@ class LocalisationSearch(SentSoFar):
             cause=bracketed(best, table, self._bases), contrasts=contrasts, exam=self._exam(best),
             rivals=tuple(bracketed(each, table, self._bases) for each, _ in rest),
         )  # fmt: skip
+
+    def _is_sure(self, cause: Cause) -> bool:
+        """Whether it is more than that certain requests differ in a context that nothing has tried."""
+        is_of_names = cause.target.family.startswith(NAMING)
+        return not is_of_names or _is_name(cause) or self._exam(cause).is_passed
+
+    def _untested(self, weighed: Weighed) -> list[tuple[Cause, "_Contrasts"]]:
+        """The causes that fit, and are no more than that.
+
+        Of a request and a condition beside it, one of both may fit by chance.
+        """
+        if not weighed.fits_all or self._is_noisy():
+            return []
+        return [
+            (each, self.contrasts(each))
+            for each in chosen(weighed)
+            if self._is_timed(each.context.family)
+            and (_is_name(each) or not each.target.family.startswith(NAMING))
+        ]
 
     def conclusion(self) -> LocalisedCause:
         """What fits everything that was shown."""
@@ -632,8 +646,12 @@ class LocalisationSearch(SentSoFar):
         said = cause.mask | cause.context.unsure | cause.target.unsure
         is_more = self._table()[0].wrong & ~said
         words = cause.in_words() + " (so do some changed copies)" * bool(is_more)
-        same = self.unvaried() if cause.target.family == "any" else {}
-        told = " and ".join(valued(*each, self._target()) for each in same.items())
+        same = self.unvaried(cause)
+        names = (self._target(), *self.ids)
+        told = " and ".join(
+            valued(key, value, next(x for x in names if key in parameters(self.requests[x])))
+            for key, value in same.items()
+        )
         verb = "were" if len(same) > 1 else "was"
         return words + f" (only {told} {verb} sent)" * bool(same)
 
@@ -659,11 +677,11 @@ def _is_name(cause: Cause) -> bool:
 
 
 def _naming(table: SendTable, observed: int) -> list[Cause]:
-    """The causes that claim no trait and name requests of the run, whatever changed copies show.
+    """The causes that claim nothing of what requests hold and name some of the run, whatever changed copies show.
 
     A trait that a copy has shown to be none is no cause.
     """
-    return [each for each in fitting(table, observed, plain_alone=True) if not each.traits]
+    return [each for each in fitting(table, observed, plain_alone=True) if not each.is_of_bodies]
 
 
 def _without_idle_traits(causes: Sequence[Cause], plain: int) -> list[Cause]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ci_doctor.correctness.localise.causes import Cause
 from ci_doctor.correctness.localise.copies import Copy, changed_copies
 from ci_doctor.correctness.localise.traits import parameters, said
 from ci_doctor.correctness.localise.trials import (
@@ -117,6 +118,15 @@ class SentSoFar:
             if self._lacks[each]
             or (said(self.requests[each]) == text and self.requests[each].body != body)
         ]
+
+    def _of_a_key(self, cause: Cause) -> list[str]:
+        """Changed copies of the request that have another value of a parameter that the cause is about, or none."""
+        names = (self._target(), *self._copies(self._target()))
+        given = {name: parameters(self.requests[name]) for name in names}
+        words = {each.partition("=")[0] for each in " ".join(cause.family).split(" ")}
+        keys = words & set().union(*map(parameters, self.subject.requests))
+        of = given.pop(self._target())
+        return [name for name, each in given.items() if any(each.get(k) != of.get(k) for k in keys)]
 
     def _twin(self, name: str) -> list[str]:
         """The name of the same request once more: of one name a group has one."""
@@ -253,22 +263,24 @@ class SentSoFar:
     def _is_timed(self, family: str) -> bool:
         """Whether time is a cause by itself, if a family of contexts is of it: it passed without requests, and they came without time.
 
-        So a request differs in a start that was left idle, and is equal in another that had got more by then.
+        So a request differs in a start that was left idle, and is equal in another that had got more by then. Of the
+        first seconds of a start it is the other way round.
         """
-        if not {"age", "idle"} & set(family.split(" ")):
+        timed = {"age", "idle", "young"} & set(family.split(" "))
+        if not timed:
             return True
         paused = [each for each in self.told if each.pairs and each.trial.pause_s]
         late = [
             (place, each)
             for result in paused
             for place, each in enumerate(result.sends)
-            if each.wrong and each.block == len(result.trial.blocks) - 1
+            if each.wrong is ("young" not in timed) and each.block == len(result.trial.blocks) - 1
         ]
         early = [
             (place, each)
             for lane in self.lanes()
             for place, each in enumerate(lane)
-            if each.wrong is False
+            if each.wrong is ("young" in timed)
         ]
         return any(
             place <= other_place and each.name == other.name and each.at_s > other.at_s
@@ -325,12 +337,22 @@ class SentSoFar:
             if len(left) < len(before):
                 yield one_by_one([*left, last])
 
-    def unvaried(self) -> dict[str, Any]:
-        """The parameters that each request of the run has with one value, and no copy that was sent with another; but for the model."""
-        sent = [parameters(self.requests[send.name]) for lane in self.lanes() for send in lane]
+    def unvaried(self, cause: Cause) -> dict[str, Any]:
+        """The parameters of which one value alone was sent, but for the model, where the cause is silent on the value.
+
+        Of any request those that each one of the run has, else those that requests have by the cause.
+        """
         run = [parameters(each) for each in self.subject.requests]
-        keys = set.intersection(*map(set, run)) - _OF_NO_KIND
-        values = {key: {each[key] for each in (*sent, *run) if key in each} for key in sorted(keys)}
+        always = set.intersection(*map(set, run)) if cause.target.family == "any" else set()
+        claims = itertools.pairwise(" ".join(cause.family).split(" "))
+        # A flag that is given has no other value.
+        held = {key for verb, key in claims if verb == "has"}
+        held -= {key for key in held for each in run if each.get(key) is True}
+        sent = [parameters(self.requests[send.name]) for lane in self.lanes() for send in lane]
+        values = {
+            key: {each[key] for each in (*sent, *run) if key in each}
+            for key in sorted((always | held) - _OF_NO_KIND)
+        }
         return {key: next(iter(some)) for key, some in values.items() if len(some) == 1}
 
     def _distance(self, one: Trial, other: Trial) -> tuple[int, int]:

@@ -65,7 +65,7 @@ class CausePart(Struct, frozen=True):
     sends, for the words `said`. `both`: two parts that must hold. `lack`: what a copy must lack to be the control (see `Copy`), empty if any copy is one. `needs`: so many
     certain requests, of which each must be there. `beyond`: the sends behind a span of some requests.
     `by_place`: a difference first shows at the end of what it counts, so a shorter answer is equal.
-    `is_form`: it is one parameter, a value of one, or a path; there are few of these.
+    `is_form`: it is one parameter, a value of one, or a path; there are few of these. Of a context: it is of a parameter.
     """
 
     family: str

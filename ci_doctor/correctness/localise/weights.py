@@ -62,7 +62,7 @@ def chosen(weighed: Weighed) -> list[Cause]:
         is_apart = all(best.mask & plain != each.mask & plain for each in named)
         # What nobody can tell apart, and claims as little.
         is_as_good = bool(named) and best.cost <= named[0].cost
-        if is_apart or (is_as_good and best.traits > 0):
+        if is_apart or (is_as_good and best.is_of_bodies):
             named.append(_with_ends(best, [e for e in families[family] if e.mask == best.mask]))
     return named
 

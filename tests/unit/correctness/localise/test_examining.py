@@ -5,9 +5,10 @@ import random
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.causes import Cause
-from ci_doctor.correctness.localise.examining import chance, examined, mixed
+from ci_doctor.correctness.localise.examining import chance, examined, mixed, telling_order
 from ci_doctor.correctness.localise.search import LocalisationSearch
 from ci_doctor.correctness.localise.traits import CausePart, SendTable
 from ci_doctor.load.requests import Request
@@ -55,6 +56,24 @@ def test_of_two_conditions_that_come_together_alone_neither_is_tested() -> None:
     ).is_passed
 
 
+def test_of_two_orders_the_one_is_sent_that_parts_the_cause_from_another() -> None:
+    """In both orders it foretells five of ten to differ; of the second one the rival foretells something else."""
+    requests = {
+        f"r{at}": Request(id=f"r{at}", path="/", body={"prompt": f"{at}"}, line=1)
+        for at in range(20)
+    }
+    sends = [
+        replace(each, wrong=None) for each in sends_of(*((name, False, "x") for name in requests))
+    ]
+    table = SendTable([sends[:10], sends[10:]], requests, requests, {})
+    cause = Cause(target=ANY, context=part("the cause", [*range(5), *range(10, 15)]))
+    rival = Cause(target=ANY, context=part("the rival", [*range(5), *range(12, 17)]))
+    assert telling_order(cause, [rival], table, [0, 10, 20]) == 1
+    assert telling_order(cause, [], table, [0, 10, 20]) == 0
+    unsure = replace(rival, context=replace(rival.context, unsure=-1))
+    assert telling_order(cause, [unsure], table, [0, 10, 20]) == 0
+
+
 def test_what_a_request_holds_is_not_tested_by_the_same_request_again() -> None:
     requests = {name: Request(id=name, path="/", body={"prompt": name}, line=1) for name in "abc"}
     lane = sends_of(*(("abc"[at % 3], at % 3 == 0, "x") for at in range(30)))
@@ -90,9 +109,28 @@ def test_a_cause_is_tested_once_it_has_foretold_later_sends() -> None:
     bodies = [{**each, "stop": ["#"]} if at in {1, 5} else each for at, each in enumerate(BODIES)]
     search = searched(subject(["r1", "r5"], bodies), with_stop)
     conclusion = search.conclusion()
-    assert conclusion.cause == "requests with `stop` differ"
+    assert conclusion.cause == "requests with `stop` differ (only `stop` ['#'] was sent)"
     assert conclusion.is_tested
     assert min(conclusion.exam.differing, conclusion.exam.equal) > 1
+
+
+def test_an_examination_sends_what_parts_the_cause_from_others_that_fit() -> None:
+    """All that is sampled has another `top_k`, too; what is sampled before is the cause."""
+    sampled, shared = {"temperature": 0.7, "top_k": 40}, {"prompt": "What is up here?"}
+    bodies = [
+        *({**each, "temperature": 0} for each in BODIES),
+        {**shared, "max_tokens": 20, **sampled},
+        {**shared, "max_tokens": 21, "temperature": 0},
+        {**shared, "max_tokens": 22, **sampled},
+    ]
+
+    def kept(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
+        came = [each for each in before if each["prompt"] == body["prompt"]]
+        return not body.get("temperature") and any(each.get("temperature") for each in came)
+
+    conclusion = searched(subject(["r8"], bodies), kept).conclusion()
+    assert conclusion.cause is not None
+    assert "top_k" not in " ".join([conclusion.cause, *conclusion.rivals])
 
 
 def with_both(key: str) -> LocalisationSearch:
@@ -116,4 +154,5 @@ def test_what_no_copy_lacks_is_tested_by_mixed_requests() -> None:
 
 @pytest.mark.nightly
 def test_an_adapter_is_a_parameter_where_some_requests_have_none() -> None:
-    assert with_both("model").conclusion().cause == "requests with `model` and `stop` differ"
+    cause = "requests with `model` and `stop` differ (only `stop` ['#'] was sent)"
+    assert with_both("model").conclusion().cause == cause

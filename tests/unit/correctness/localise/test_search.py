@@ -9,18 +9,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.localise.causes import contexts
+from ci_doctor.correctness.localise.causes import Cause, contexts
 from ci_doctor.correctness.localise.copies import changed_copies
 from ci_doctor.correctness.localise.search import LocalisationSearch
-from ci_doctor.correctness.localise.traits import SendTable, targets
+from ci_doctor.correctness.localise.traits import CausePart, SendTable, targets, thresholds
 from ci_doctor.correctness.localise.trials import (
     SentAnswer,
     Trial,
     TrialSend,
+    common,
     observed,
     one_by_one,
     words,
 )
+from ci_doctor.correctness.localise.weights import bracketed
 from ci_doctor.load.requests import Request
 from tests.unit.correctness.localise.subjects import (
     BODIES,
@@ -167,8 +169,11 @@ RELATED: list[tuple[Sequence[Body], Sequence[str], Fault, str]] = [
     (BODIES, ["r3"], lambda b, x, _w: len({*prompts(b), x["prompt"]}) % 4 == 0, "while a start has got 4, 8, 12, … different prompts"),
     (TALKS, ["r8"], lambda b, x, _w: any("stream" in each and each["prompt"][:36] == x["prompt"][:36] for each in b), "after requests with `stream` that share its first"),
     (TALKS, ["r8"], lambda b, x, _w: len(x["prompt"]) > 36 and x["prompt"][:36] in [each[:36] for each in prompts(b[-1:])], "any request differs right after requests that share its first"),
-    (ADAPTERS, ["r3"], lambda _b, x, w: "model" in x and any(each.get("model", x["model"]) != x["model"] for each in w), "differs at once with requests that have another value of `model`"),
+    (ADAPTERS, ["r3"], lambda _b, x, w: "model" in x and any(each.get("model", x["model"]) != x["model"] for each in w), "differs at once with a request that has another value of `model`"),
     (BODIES, ["r4", "r5", "r6"], lambda b, x, _w: sum(map(len, {*prompts(b), x["prompt"]})) > 250, "once a start has got different prompts of"),
+    (BODIES, ["r2"], lambda b, x, _w: bool(b) and size(x) < size(b[0]), "in a start whose first request was one of"),
+    (BODIES, ["r0"], lambda b, x, _w: x["prompt"] in prompts(b) and max([0, *map(size, b[len(b) - prompts(b)[::-1].index(x["prompt"]):])]) > 20, "if a prompt of"),
+    (BODIES, ["r6"], lambda b, x, _w: any(common(x["prompt"], each) >= len(x["prompt"]) - 8 for each in prompts(b)), "are the beginning of one before"),
     (EDGES, ["r7"], lambda _b, x, _w: any(each & 0xC0 == 0x80 for each in x["prompt"].encode()[16::16]), "prompts with a character across byte 16 or a multiple of it"),
 ]  # fmt: skip
 
@@ -284,7 +289,8 @@ def test_what_requests_hold_is_named_only_if_a_copy_without_it_was_equal() -> No
 
     search = searched(subject(["r5"]), both)
     conclusion = search.conclusion()
-    assert conclusion.cause == "requests with `max_tokens` and `stop` differ"
+    cause = "requests with `max_tokens` and `stop` differ (only `stop` ['#'] was sent)"
+    assert conclusion.cause == cause
     assert [words(each) for each in conclusion.vanished] == ["r5 without `max_tokens` alone"]
 
 
@@ -387,18 +393,67 @@ def test_time_that_no_idle_start_has_shown_is_no_cause_whatever_it_foretells() -
     assert not conclusion.rivals
 
 
+def test_the_first_seconds_of_a_start_are_a_cause_where_they_passed_without_requests() -> None:
+    def timed(trial: Trial, until_s: float) -> list[dict[str, SentAnswer]]:
+        right = answered(trial, search.requests, None)
+        wrong = answered(trial, search.requests, lambda *_: True)
+        made = []
+        for at, blocks in enumerate(zip(right, wrong, strict=True)):
+            at_s = 0.2 * at + trial.pause_s * (at == len(right) - 1)
+            block = blocks[at_s < until_s]
+            made.append({name: replace(each, at_s=at_s) for name, each in block.items()})
+        return made
+
+    search = LocalisationSearch(subject([f"r{at}" for at in range(5)], concurrency=1, passes=1))
+    while len(search.results) < 8 and (trial := search.next_trial()) is not None:
+        search.results.append(observed(trial, timed(trial, 0.0), timed(trial, 0.9)))
+    assert "in about the first " in (search.conclusion().cause or "")
+
+
 def test_what_every_request_held_with_one_value_is_excepted() -> None:
-    bodies = [{**each, "temperature": 0} for each in BODIES]
-    after = searched(subject(["r1"], bodies), lambda b, _x, _w: bool(b)).conclusion().cause or ""
-    assert after.endswith(" (only `temperature` 0 was sent)"), after
+    for value in (0, 1):
+        bodies = [{**each, "temperature": value} for each in BODIES]
+        after = (
+            searched(subject(["r1"], bodies), lambda b, _x, _w: bool(b)).conclusion().cause or ""
+        )
+        assert after.endswith(f" (only `temperature` {value} was sent)"), after
+
+
+def test_a_prompt_without_a_shared_beginning_is_no_number_of_tokens_left() -> None:
+    nine = "one two three four five six seven eight nine"
+    prompts_of = {
+        "a": f"{nine} ten",
+        "b": f"{nine} eleven",
+        "c": "Quite another text of ten words that begins like none",
+    }
+    requests = {
+        name: Request(id=name, path="/", body={"prompt": each}, line=1)
+        for name, each in prompts_of.items()
+    }
+    lane = [
+        replace(each, prompt_tokens=10)
+        for each in sends_of(("a", False, "x"), ("c", False, "x"), ("b", True, "x"))
+    ]
+    table = SendTable([lane], requests, requests, {})
+    target = CausePart("any", "any request", 0, -1)
+    parts = [each for each in contexts(table, ()) if each.family == "rest"]
+    assert parts
+    for each in parts:
+        said = bracketed(Cause(target=target, context=each), table, {}).in_words()
+        assert "equal" not in said, said
 
 
 def test_a_number_is_measured_among_what_the_cause_says_and_not_by_copies_beside_it() -> None:
-    def full(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
-        return sum(len(each) ** 2 for each in {*prompts(before), body["prompt"]}) > 22_000
-
-    cause = searched(subject(["r4", "r5", "r6"]), full).conclusion().cause or ""
-    assert "4 different values of `max_tokens` (so do some changed copies)" in cause
+    lane = sends_of(("a", False, "x"), ("b", True, "x"), ("c", False, "x"), ("d", True, "x"))
+    requests = {name: Request(id=name, path="/", body={"prompt": name}, line=1) for name in "abcd"}
+    table = SendTable([lane], requests, "acd", {})
+    parts = thresholds([1, 2, 3, 4], "size", "from {} on", 1)
+    cause = Cause(
+        target=CausePart("any", "any request", 0, -1),
+        context=next(each for each in parts if each.least == 4),
+    )
+    measured = bracketed(cause, table, {"b": "a"}).context
+    assert (measured.least, measured.below) == (4, 3)
 
 
 def test_a_copy_that_streams_asks_for_its_tokens() -> None:
