@@ -82,6 +82,10 @@ def _happened(investigation: Investigation) -> str:
     return f"{races} can happen here; {'; '.join(parts)}"
 
 
+# What Python imports before a command has begun (Debian's has a sitecustomize of its own).
+_OF_EACH_START: Final = ("sitecustomize", "usercustomize")
+
+
 def nothing_known(investigation: Investigation) -> str | None:
     """Why the recording is no evidence, if it is none."""
     run = investigation.recorded
@@ -105,7 +109,9 @@ def nothing_known(investigation: Investigation) -> str | None:
     if run.unreadable:
         traces = amount(len(run.unreadable), "trace")
         return f"{traces} cannot be read, so that what is known is not whole"
-    loaded = any(map(RecordedProcess.count_loaded, run.processes))
+    loaded = any(
+        each.count_loaded() > sum(map(each.count_loaded, _OF_EACH_START)) for each in run.processes
+    )
     nothing = f"no module was recorded in {_processes(run.processes)}, so nothing could race"
     return None if loaded or investigation.races or run.command_failed else nothing
 

@@ -236,7 +236,15 @@ def test_a_recorded_command_has_an_outcome(tmp_path: Path) -> None:
     assert [process.argv[1:] for process in outcome.facts.processes] == [("-c", "import json")]
 
 
-def test_a_command_that_imports_nothing_shows_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("customized", [False, True])
+def test_a_command_that_imports_nothing_shows_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, customized: bool
+) -> None:
+    """Debian's Python imports a sitecustomize whenever it starts."""
+    if customized:
+        (tmp_path / "site").mkdir()
+        (tmp_path / "site/sitecustomize.py").touch()
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
     outcome = run(a_request(sys.executable, "-c", "print(1)"), directory=tmp_path, redactor=NOTHING)
 
     assert (outcome.verdict, outcome.summary) == (
