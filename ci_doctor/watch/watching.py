@@ -441,12 +441,16 @@ class ScriptWatch:
             self._named |= named_ports(process.words)
 
     def _reached(self, process: Process) -> set[int]:
-        """Its ports to which a connection came about although no look saw anybody listen there."""
+        """Its ports to which a connection came about although no look saw anybody listen there.
+
+        What ended before it began is of the server before it.
+        """
         if process.ports:
             return set()
+        age_s = clock.now() - process.born
         seen = {each.port for each in (*self._listeners, *self._listening.by_inode.values())}
         with contextlib.suppress(OSError):
-            return {port for port in ports_of(process) - seen if was_reached(port)}
+            return {port for port in ports_of(process) - seen if was_reached(port, age_s)}
         return set()
 
     def _judge(self, tree: ScriptTree, now: float) -> None:

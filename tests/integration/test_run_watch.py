@@ -88,6 +88,22 @@ def test_a_server_that_fails_before_it_is_ready_ends_the_script_that_waits(
     assert findings(tmp_path)[0] == "watch/died"
 
 
+def test_a_connection_to_the_former_server_of_a_port_makes_no_server_ready(
+    tmp_path: Path, port: int
+) -> None:
+    with socket.create_server(("127.0.0.1", port)) as former:
+        client = socket.create_connection(("127.0.0.1", port))
+        accepted, _ = former.accept()
+        # Who closes first keeps the connection in TIME_WAIT.
+        accepted.close()
+        client.close()
+    name = script(tmp_path, "SERVER --before > server.log 2>&1 &\n" + LOOP, port)
+
+    ran = watched(tmp_path, "bash", name, options=("--on-death", "end"))
+
+    assert "before it was ready: exit code 1" in ran.err, ran
+
+
 def test_a_server_that_crashes_under_load_is_said_and_the_script_goes_on(
     tmp_path: Path, port: int
 ) -> None:

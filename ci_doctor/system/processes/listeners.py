@@ -110,6 +110,7 @@ _DONE = 3
 # include/net/tcp_states.h
 _ESTABLISHED = 1
 _TIME_WAIT = 6
+_TIME_WAIT_S = 60
 _CLOSE_WAIT = 8
 _LISTEN = 10
 _INFO = 2  # INET_DIAG_INFO, linux/inet_diag.h
@@ -207,13 +208,17 @@ def served_bytes(port: int) -> dict[object, int]:
     return served
 
 
-def was_reached(port: int) -> bool:
-    """Whether a connection inside this machine to TCP `port` came about: it is up, or ended in the last minute.
+def was_reached(port: int, within_s: float) -> bool:
+    """Whether a connection inside this machine to TCP `port` came about: it is up, or ended in the last seconds, a minute at most.
 
     Raises OSError if the kernel has no socket diagnosis.
     """
     states = 1 << _ESTABLISHED | 1 << _TIME_WAIT | 1 << _CLOSE_WAIT
     for message in _dump(states, 0):
+        # idiag_expires: the milliseconds that are left of the minute (TCP_TIMEWAIT_LEN).
+        (left_ms,) = struct.unpack_from("=I", message, 52)
+        if message[1] == _TIME_WAIT and _TIME_WAIT_S - left_ms / 1000 > within_s:
+            continue
         # The family's addresses begin at byte 8 and 24 (struct inet_diag_sockid).
         size = 4 if message[0] == socket.AF_INET else 16
         source, target = message[8 : 8 + size], message[24 : 24 + size]
