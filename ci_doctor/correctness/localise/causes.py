@@ -86,8 +86,8 @@ class Cause(Struct, frozen=True, kw_only=True):
     @property
     def is_of_bodies(self) -> bool:
         """Whether it claims what requests hold, or a parameter of those that came before or were under way."""
-        contexts = self.context.both or (self.context,)
-        return self.traits > 0 or any(each.is_form for each in contexts)
+        parts = self.context.both or (self.context,)
+        return self.traits > 0 or any(each.is_form for each in parts)
 
     @property
     def family(self) -> tuple[str, str]:
@@ -531,16 +531,16 @@ def _surest(causes: list[Cause], wrong: int, exact: int, loose: int) -> list[Cau
     def equal_in(cause: Cause) -> int:
         return (cause.mask & loose & ~wrong & ~cause.context.unsure).bit_count()
 
-    loads = [each for each in causes if each.context.family in _LOADS]
+    # By target; one send at once proves nothing.
     least: dict[str, int] = {}
-    for each in loads:
-        of = each.target.words
-        least[of] = min(least.get(of, equal_in(each)), equal_in(each))
+    for each in causes:
+        if each.context.family in _LOADS:
+            known_least = least.get(each.target.words, loose.bit_count())
+            least[each.target.words] = max(1, min(known_least, equal_in(each)))
     return [
         each
         for each in causes
-        if each.context.family not in _LOADS
-        or equal_in(each) <= 2 * max(1, least[each.target.words])
+        if each.context.family not in _LOADS or equal_in(each) <= 2 * least[each.target.words]
     ]
 
 

@@ -58,14 +58,14 @@ _PARAMETER: tuple[tuple[str, str, float], ...] = (
 )
 
 
-# The same where both have a value. It claims less: a server has a default for what is not given.
+# The same where both have a value; None where that is no other claim. It claims less: a server has a default for what
+# is not given.
 _GIVEN = tuple(
     (f"{family} value", words.replace(" another `", " another value of `"), cost - 0.05)
+    if " another `" in words
+    else None
     for family, words, cost in _PARAMETER
 )
-
-
-_ANOTHER = {family for family, words, _ in _PARAMETER if " another `" in words}
 
 
 def of_parameters(table: SendTable) -> Iterator[CausePart]:
@@ -97,15 +97,16 @@ def _of_parameter(
             made = _with_another(table, lane, value_of, sharers, is_given=is_given)
             table.remembered[place] = list(made)
         rows += table.remembered[place]
-    for (family, words, cost), values in zip(
-        _GIVEN if is_given else _PARAMETER, zip(*rows, strict=True), strict=True
-    ):
-        if not is_given or family.removesuffix(" value") in _ANOTHER:
-            text = words.replace("KEY", key)
-            parts = [*thresholds(values, f"{family} {key}", text, cost)]
-            if "prefix" in family:
-                parts += _in_tokens(table, values, f"{family} {key}", text, cost)
-            yield from (replace(each, is_form=True) for each in parts)
+    claims = _GIVEN if is_given else _PARAMETER
+    for claim, values in zip(claims, zip(*rows, strict=True), strict=True):
+        if claim is None:
+            continue
+        family, words, cost = claim
+        text = words.replace("KEY", key)
+        parts = [*thresholds(values, f"{family} {key}", text, cost)]
+        if "prefix" in family:
+            parts += _in_tokens(table, values, f"{family} {key}", text, cost)
+        yield from (replace(each, is_form=True) for each in parts)
 
 
 def _sharers(table: SendTable, lane: Sequence[TrialSend]) -> list[list[tuple[float, float]]]:

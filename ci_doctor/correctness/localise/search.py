@@ -366,14 +366,15 @@ class LocalisationSearch(SentSoFar):
         draw = random.Random(number)  # noqa: S311 - no secret
         new = mixed(self.subject.requests, self.requests[self._target()], draw, number)
         with_it = self.contrasts(cause).with_it
-        is_alone = with_it is not None and with_it.at_once == 1
-        parts = [with_it.names if with_it and is_alone else (self._target(),)]
+        parts: list[tuple[str, ...]] = [(self._target(),)]
+        if with_it and with_it.at_once == 1:
+            parts = [with_it.names]
         at_once = self.subject.concurrency if self._is_of_groups() else 1
         self.requests |= {each.id: each for each in new}
-        copies, of_a_key = self._copies(self._target()), self._of_a_key(cause)
+        copies = self._copies(self._target())
         names = [*self.ids, *draw.sample(copies, min(len(copies), _EXAMINED_COPIES))]
         if at_once == 1:
-            parts += [(each, self._target()) for each in of_a_key]
+            parts += [(each, self._target()) for each in self._of_a_key(cause)]
         trials = list(orders(names, [each.id for each in new], parts, at_once, draw))
         table, begins = self._table(trials)
         like = self._like(cause, table, begins[0])
@@ -647,7 +648,7 @@ class LocalisationSearch(SentSoFar):
         is_more = self._table()[0].wrong & ~said
         words = cause.in_words() + " (so do some changed copies)" * bool(is_more)
         same = self.unvaried(cause)
-        names = (self._target(), *self.ids)
+        names = (self._target(), *self.requests)
         told = " and ".join(
             valued(key, value, next(x for x in names if key in parameters(self.requests[x])))
             for key, value in same.items()

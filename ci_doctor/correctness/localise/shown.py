@@ -4,7 +4,7 @@
 import itertools
 import math
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -121,12 +121,15 @@ class SentSoFar:
 
     def _of_a_key(self, cause: Cause) -> list[str]:
         """Changed copies of the request that have another value of a parameter that the cause is about, or none."""
-        names = (self._target(), *self._copies(self._target()))
-        given = {name: parameters(self.requests[name]) for name in names}
+        own = parameters(self.requests[self._target()])
         words = {each.partition("=")[0] for each in " ".join(cause.family).split(" ")}
-        keys = words & set().union(*map(parameters, self.subject.requests))
-        of = given.pop(self._target())
-        return [name for name, each in given.items() if any(each.get(k) != of.get(k) for k in keys)]
+        names = []
+        for name in self._copies(self._target()):
+            given = parameters(self.requests[name])
+            changed = {key for key in own.keys() | given.keys() if own.get(key) != given.get(key)}
+            if words & changed:
+                names.append(name)
+        return names
 
     def _twin(self, name: str) -> list[str]:
         """The name of the same request once more: of one name a group has one."""
@@ -343,17 +346,19 @@ class SentSoFar:
         Of any request those that each one of the run has, else those that requests have by the cause.
         """
         run = [parameters(each) for each in self.subject.requests]
-        always = set.intersection(*map(set, run)) if cause.target.family == "any" else set()
         claims = itertools.pairwise(" ".join(cause.family).split(" "))
+        keys = {key for verb, key in claims if verb == "has"}
         # A flag that is given has no other value.
-        held = {key for verb, key in claims if verb == "has"}
-        held -= {key for key in held for each in run if each.get(key) is True}
+        keys -= {key for key in keys for each in run if each.get(key) is True}
+        if cause.target.family == "any":
+            keys |= set.intersection(*map(set, run))
+        keys -= _OF_NO_KIND
+        values: dict[str, set[Any]] = defaultdict(set)
         sent = [parameters(self.requests[send.name]) for lane in self.lanes() for send in lane]
-        values = {
-            key: {each[key] for each in (*sent, *run) if key in each}
-            for key in sorted((always | held) - _OF_NO_KIND)
-        }
-        return {key: next(iter(some)) for key, some in values.items() if len(some) == 1}
+        for each in (*run, *sent):
+            for key in keys & each.keys():
+                values[key].add(each[key])
+        return {key: next(iter(some)) for key, some in sorted(values.items()) if len(some) == 1}
 
     def _distance(self, one: Trial, other: Trial) -> tuple[int, int]:
         """How many requests one has that the other lacks; copies of one request are near."""

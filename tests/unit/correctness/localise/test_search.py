@@ -419,6 +419,22 @@ def test_what_every_request_held_with_one_value_is_excepted() -> None:
         assert after.endswith(f" (only `temperature` {value} was sent)"), after
 
 
+@pytest.mark.nightly
+def test_a_value_that_only_a_request_beyond_the_sent_ones_has_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A trial leaves out some of many requests; changed copies take values of all."""
+    monkeypatch.setattr("ci_doctor.correctness.localise.shown.MOST_NAMES", 5)
+    bodies: list[Body] = [{"prompt": f"Question {at} of many", "max_tokens": 8} for at in range(8)]
+    bodies[7] = {**bodies[7], "n": 3}
+
+    def kept(before: Sequence[Body], _body: Body, _with: Sequence[Body]) -> bool:
+        return any("n" in each for each in before)
+
+    cause = searched(subject(["r0"], bodies), kept).conclusion().cause
+    assert cause == "any request differs after requests with `n` (only `n` 3 was sent)"
+
+
 def test_a_prompt_without_a_shared_beginning_is_no_number_of_tokens_left() -> None:
     nine = "one two three four five six seven eight nine"
     prompts_of = {
