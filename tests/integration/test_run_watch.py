@@ -88,18 +88,21 @@ def test_a_server_that_fails_before_it_is_ready_ends_the_script_that_waits(
     assert findings(tmp_path)[0] == "watch/died"
 
 
+@pytest.mark.parametrize("client_closes", [True, False])
 def test_a_connection_to_the_former_server_of_a_port_makes_no_server_ready(
-    tmp_path: Path, port: int
+    tmp_path: Path, port: int, *, client_closes: bool
 ) -> None:
     with socket.create_server(("127.0.0.1", port)) as former:
         client = socket.create_connection(("127.0.0.1", port))
         accepted, _ = former.accept()
-        # Who closes first keeps the connection in TIME_WAIT.
+        # Who closes first keeps the connection in TIME_WAIT, and in FIN_WAIT2 until the client closes.
         accepted.close()
+    if client_closes:
         client.close()
     name = script(tmp_path, "SERVER --before > server.log 2>&1 &\n" + LOOP, port)
 
-    ran = watched(tmp_path, "bash", name, options=("--on-death", "end"))
+    with client:
+        ran = watched(tmp_path, "bash", name, options=("--on-death", "end"))
 
     assert "before it was ready: exit code 1" in ran.err, ran
 

@@ -214,10 +214,8 @@ def was_reached(port: int, within_s: float) -> bool:
     Raises OSError if the kernel has no socket diagnosis.
     """
     states = 1 << _ESTABLISHED | 1 << _TIME_WAIT | 1 << _CLOSE_WAIT
-    for message in _dump(states, 0):
-        # idiag_expires: the milliseconds that are left of the minute (TCP_TIMEWAIT_LEN).
-        (left_ms,) = struct.unpack_from("=I", message, 52)
-        if message[1] == _TIME_WAIT and _TIME_WAIT_S - left_ms / 1000 > within_s:
+    for message in _dump(states, _WITH_INFO):
+        if _ended_s_ago(message) > within_s:
             continue
         # The family's addresses begin at byte 8 and 24 (struct inet_diag_sockid).
         size = 4 if message[0] == socket.AF_INET else 16
@@ -225,6 +223,22 @@ def was_reached(port: int, within_s: float) -> bool:
         if port in _PORTS.unpack_from(message, 4) and is_inside(source, target):
             return True
     return False
+
+
+def _ended_s_ago(message: bytes) -> float:
+    """The seconds since the other side ended a connection; 0 if it did not, or if the kernel cannot tell."""
+    state = message[1]
+    ms: int
+    if state == _TIME_WAIT:
+        # idiag_expires: the milliseconds that are left of the minute (TCP_TIMEWAIT_LEN).
+        (ms,) = struct.unpack_from("=I", message, 52)
+        return _TIME_WAIT_S - ms / 1000
+    info = dict(_attributes(message[72:])).get(_INFO, b"")
+    if state == _CLOSE_WAIT and len(info) >= 60:
+        # tcpi_last_ack_recv (linux/tcp.h), in milliseconds: the packet that ends a connection holds an ACK.
+        (ms,) = struct.unpack_from("=I", info, 56)
+        return ms / 1000
+    return 0
 
 
 def moved_bytes() -> dict[object, int]:
