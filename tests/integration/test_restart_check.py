@@ -140,8 +140,12 @@ def test_a_worker_that_comes_back_is_a_pass_and_every_phase_is_told(bench: Bench
     assert set(facts["phases"]) == {"baseline", "kill", "outage", "recovery", "after"}
     assert facts["killed_at"] >= REQUESTS // 2
     assert facts["outage_s"] >= 0.3
-    assert bench.phase("outage")["failed"] > 0
-    assert bench.phase("outage")["errors"] == ["HTTP 502: the worker is gone"]
+    # On a busy machine, nobody may ask within the outage itself, but somebody does before it is back.
+    without = [bench.phase(name) for name in ("outage", "recovery")]
+    assert sum(each["failed"] for each in without) > 0
+    assert {error for each in without for error in each["errors"]} == {
+        "HTTP 502: the worker is gone"
+    }
     assert facts["recovered_s"] >= facts["ready_s"] > 0
     assert facts["old"]["pid"] != facts["new"]["pid"]
     assert set(facts["promises"].values()) == {"kept"}
@@ -170,7 +174,7 @@ def test_a_router_that_holds_requests_while_its_worker_is_gone_hangs_them(bench:
 def test_requests_may_succeed_without_the_worker_and_then_must_be_the_same(bench: Bench) -> None:
     bench.write(router="spare", same_outputs=True)
     expect(bench, bench.check(), "pass", 0)
-    assert bench.phase("outage")["ok"] > 0
+    assert sum(bench.phase(name)["ok"] for name in ("outage", "recovery")) > 0
     bench.write(router="spare-other", same_outputs=True)
     report = expect(bench, bench.check(), "failed", 1, "different-outputs")
     assert "before: " in report["findings"][0]["evidence"][0]["excerpt"]
