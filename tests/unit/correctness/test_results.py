@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the command that could not run at all."""
 
-# SPDX-License-Identifier: Apache-2.0
 import pytest
 from msgspec.structs import replace
 
@@ -52,6 +51,8 @@ def test_a_baseline_that_says_so_is_unusable_at_once() -> None:
         replace(SILENT, kind=FailureKind.NOT_READY, exit_code=None),
         replace(TYPO, was_ready=True),
         replace(TYPO, kind=FailureKind.OUTSIDE),
+        # Its log names a cause.
+        replace(SILENT, cause=a_cause()),
     ],
 )
 def test_other_ends_of_a_baseline_are_no_error_of_usage(failure: ServiceFailure) -> None:
@@ -64,43 +65,38 @@ def test_a_sudden_end_without_a_word_must_repeat_itself() -> None:
     assert said(result("A1", SILENT), result("A2", replace(SILENT, exit_code=3))) is None
 
 
-def test_a_sudden_end_whose_log_names_a_cause_is_no_error_of_usage() -> None:
-    explained = replace(SILENT, cause=a_cause())
-    assert said(result("A1", explained), result("A2", explained)) is None
-
-
-def test_a_baseline_that_has_worked_once_was_written_well() -> None:
+def test_a_baseline_that_has_worked_once_was_written_well_and_one_cut_short_proves_nothing() -> (
+    None
+):
     assert said(result("A1", None), result("A2", TYPO)) is None
-
-
-def test_a_start_that_was_cut_short_proves_nothing() -> None:
     assert said(result("A1", TYPO, cut_short=True)) is None
 
 
-def test_what_only_the_candidate_has_on_its_command_line_is_an_error_of_usage() -> None:
-    plans = arms(candidate="serve --port 1 --typo")
-    assert "of the candidate" in (said(result("A1", None), result("B1", TYPO), plans=plans) or "")
+WRONG = replace(SILENT, misuse="error: argument --dtype: invalid choice", misused="'hlaf'")
+MISSING = replace(SILENT, misuse="can't open file", misused="'/new/app/server.py'")
 
 
-@pytest.mark.parametrize("candidate", ["serve --port 1 --typo", "serve --port 1 --typo --more"])
-def test_what_runs_in_the_baseline_was_broken_by_the_change(candidate: str) -> None:
-    plans = arms("serve --port 1 --typo", candidate)
-    assert said(result("A1", None), result("B1", TYPO), plans=plans) is None
-
-
-def test_a_file_that_each_arm_has_in_its_own_checkout_was_broken_by_the_change() -> None:
-    missing = replace(SILENT, misuse="can't open file", misused="'/new/app/server.py'")
-    plans = arms("python /old/app/server.py", "python /new/app/server.py")
-    assert said(result("A1", None), result("B1", missing), plans=plans) is None
-
-
-@pytest.mark.parametrize("join", [" ", "="])
-def test_a_value_that_only_the_candidate_gives_is_an_error_of_usage(join: str) -> None:
-    wrong = replace(SILENT, misuse="error: argument --dtype: invalid choice", misused="'hlaf'")
-    plans = arms(f"serve --dtype{join}half", f"serve --dtype{join}hlaf")
-    assert "of the candidate" in (said(result("A1", None), result("B1", wrong), plans=plans) or "")
-    plans = arms(f"serve --dtype{join}hlaf", f"serve --dtype{join}hlaf --more")
-    assert said(result("A1", None), result("B1", wrong), plans=plans) is None
+@pytest.mark.parametrize(
+    ("failure", "baseline", "candidate", "is_misuse"),
+    [
+        (TYPO, "serve --port 1", "serve --port 1 --typo", True),
+        (WRONG, "serve --dtype half", "serve --dtype hlaf", True),
+        (WRONG, "serve --dtype=half", "serve --dtype=hlaf", True),
+        # What runs in the baseline was broken by the change.
+        (TYPO, "serve --port 1 --typo", "serve --port 1 --typo", False),
+        (TYPO, "serve --port 1 --typo", "serve --port 1 --typo --more", False),
+        (WRONG, "serve --dtype hlaf", "serve --dtype hlaf --more", False),
+        (WRONG, "serve --dtype=hlaf", "serve --dtype=hlaf --more", False),
+        # Each arm has the file in a checkout of its own.
+        (MISSING, "python /old/app/server.py", "python /new/app/server.py", False),
+    ],
+)
+def test_what_only_the_candidate_has_on_its_command_line_is_an_error_of_usage(
+    failure: ServiceFailure, baseline: str, candidate: str, is_misuse: bool
+) -> None:
+    told = said(result("A1", None), result("B1", failure), plans=arms(baseline, candidate))
+    assert ("of the candidate" in told) if told else not is_misuse
+    assert (told is not None) is is_misuse
 
 
 def test_what_no_command_line_holds_may_be_the_change() -> None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of an experiment made by a program, and of its outcome."""
 
-# SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import shlex

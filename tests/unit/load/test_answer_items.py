@@ -21,7 +21,7 @@ from ci_doctor.load.answer_items import (
     ulp_distance,
 )
 from ci_doctor.load.canonical import Canonical, Protocol, check_output, text_of
-from ci_doctor.load.protocols import BY_NAME, CLASSIFY, RERANK, SCORE
+from ci_doctor.load.protocols import CLASSIFY, EMBEDDINGS, RERANK, SCORE
 from tests.unit.load.streams import canonicalise
 
 LABELS = {
@@ -94,8 +94,13 @@ def test_scores_are_read_in_the_forms_of_servers(value: Any, numbers: list[list[
 def test_the_order_of_ranked_documents_is_the_answer() -> None:
     canonical = read(RERANK, RANKS, {"documents": ["nil", "one", "two"], "top_n": 2})
     assert [item["index"] for item in canonical.output["items"]] == [2, 0]
-    other = {**RANKS, "results": RANKS["results"][::-1]}  # type: ignore[index]
-    assert parts(read(RERANK, other).output).words != parts(canonical.output).words
+
+    def ranked(*places: int, score: float = 0.5) -> AnswerParts:
+        results = [{"index": place, "relevance_score": score} for place in places]
+        return parts(read(RERANK, {"results": results}).output)
+
+    assert ranked(0, 1).words == ranked(0, 1, score=0.25).words
+    assert ranked(0, 1).words != ranked(1, 0).words
 
 
 @pytest.mark.parametrize(
@@ -171,7 +176,7 @@ def test_the_count_of_pairs_is_known_or_not_checked(body: dict[str, Any] | None)
     assert len(read(SCORE, SCORES, body).output["items"]) == 1
 
 
-LEGACY = {
+LEGACY: dict[str, Any] = {
     "index": 0,
     "text": "ab",
     "finish_reason": "stop",
@@ -208,10 +213,6 @@ def of(*choices: dict[str, Any], **more: Any) -> AnswerParts:
     return parts(canonicalise(json.dumps(value).encode()).output)
 
 
-def changed(choice: dict[str, Any], **logprobs: Any) -> dict[str, Any]:
-    return {**choice, "logprobs": {**choice["logprobs"], **logprobs}}
-
-
 def test_a_completion_has_words_tokens_and_numbers() -> None:
     divided = of(LEGACY)
     assert divided.words == {"choices": [{"index": 0, "text": "ab", "finish_reason": "stop"}]}
@@ -228,14 +229,12 @@ def test_tokens_of_a_chat_that_share_one_text_are_told_apart_by_their_bytes() ->
     assert divided.tokens[1] == [[None, None, [["\ufffd", [195]]]]]
 
 
-def test_other_numbers_leave_words_and_tokens_as_they_are() -> None:
-    ours, other = of(LEGACY), of(changed(LEGACY, token_logprobs=[None, -0.75]))
-    assert (ours.words, ours.tokens) == (other.words, other.tokens)
-    assert other.numbers == (-0.75,)
-
-
-def test_other_tokens_leave_the_words_as_they_are() -> None:
-    ours, other = of(LEGACY), of({**LEGACY, "token_ids": [9, 8]})
+def test_other_numbers_leave_words_and_tokens_and_other_tokens_the_words() -> None:
+    ours = of(LEGACY)
+    logprobs = {**LEGACY["logprobs"], "token_logprobs": [None, -0.75]}
+    moved = of({**LEGACY, "logprobs": logprobs})
+    assert (moved.words, moved.tokens, moved.numbers) == (ours.words, ours.tokens, (-0.75,))
+    other = of({**LEGACY, "token_ids": [9, 8]})
     assert ours.words == other.words
     assert ours.tokens != other.tokens
     assert of(LEGACY, usage={"completion_tokens": 3}).tokens != ours.tokens
@@ -258,49 +257,36 @@ def test_the_numbers_of_a_prompt_are_alternatives() -> None:
     assert of(LEGACY, prompt_logprobs=listed).alternatives[2:] == ({}, {"5": -1.5, "6": -0.5})
 
 
+def test_a_text_alone_has_neither_numbers_nor_alternatives() -> None:
+    divided = parts({"choices": [{"index": 0, "text": "a"}]})
+    assert (divided.numbers, divided.alternatives) == ((), ())
+
+
 @pytest.mark.parametrize(
-    ("name", "value", "wordless"),
+    ("protocol", "value", "wordless"),
     [
-        ("embeddings", {"data": [{"embedding": [0.5, -1]}]}, True),
-        ("score", {"scores": [[0.5, -1]]}, True),
-        ("classify", {"data": [{"label": "a", "probs": [0.5, -1]}]}, False),
+        (EMBEDDINGS, {"data": [{"embedding": [0.5, -1]}]}, True),
+        (SCORE, {"scores": [[0.5, -1]]}, True),
+        (CLASSIFY, {"data": [{"label": "a", "probs": [0.5, -1]}]}, False),
     ],
 )
-def test_items_have_numbers(name: str, value: Any, *, wordless: bool) -> None:
-    divided = parts(BY_NAME[name].read(value, None).output)
+def test_items_have_numbers(protocol: Protocol, value: Any, *, wordless: bool) -> None:
+    divided = parts(protocol.read(value, None).output)
     assert divided.numbers == (0.5, -1.0)
     assert divided.words["items"][0]["count"] == 2
     assert divided.wordless is wordless
-
-
-def test_a_ranking_has_its_order_for_words() -> None:
-    def ranked(*places: int, score: float = 0.5) -> AnswerParts:
-        results = [{"index": place, "relevance_score": score} for place in places]
-        return parts(BY_NAME["rerank"].read({"results": results}, None).output)
-
-    assert ranked(0, 1).words == ranked(0, 1, score=0.25).words
-    assert ranked(0, 1).words != ranked(1, 0).words
-
-
-def test_an_answer_of_an_earlier_version_without_any_of_them_has_words_alone() -> None:
-    divided = parts({"choices": [{"index": 0, "text": "a"}]})
-    assert divided.numbers == ()
-    assert divided.alternatives == ()
 
 
 LARGEST = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]
 SMALLEST = 2.0**-149
 
 
-def text(number: float) -> str:
-    return struct.pack("<d", number).hex()
-
-
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False), st.integers(9, 17))
 def test_a_float32_is_found_again_however_many_digits_it_was_printed_with(
     number: float, digits: int
 ) -> None:
-    assert [text(each) for each in nearest([float(f"{number:.{digits}g}")])] == [text(number)]
+    found = nearest([float(f"{number:.{digits}g}")])
+    assert [each.hex() for each in found] == [number.hex()]
 
 
 def test_what_is_beyond_the_range_stays_a_double_and_its_neighbours_are_rounded() -> None:

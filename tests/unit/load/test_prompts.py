@@ -90,31 +90,24 @@ def test_the_other_prompt_is_short_and_leaves_the_rest_of_a_chat() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "free"),
+    ("request_", "free"),
     [
-        ({"prompt": "x"}, True),
-        ({"prompt": "x", "max_tokens": 16, "tools": [], "tool_choice": "auto"}, True),
-        ({"prompt": "x", "response_format": {"type": "text"}}, True),
-        ({"prompt": "x", "max_tokens": 1}, False),
-        ({"messages": [], "max_completion_tokens": 2}, False),
-        ({"prompt": "x", "guided_choice": ["a", "b"]}, False),
-        ({"prompt": "x", "response_format": {"type": "json_object"}}, False),
-        ({"messages": [], "tool_choice": "required"}, False),
+        (asked(prompt="x"), True),
+        (asked(prompt="x", max_tokens=16, tools=[], tool_choice="auto"), True),
+        (asked(prompt="x", response_format={"type": "text"}), True),
+        (asked("/v1/responses", input="x"), True),
+        (asked(prompt="x", max_tokens=1), False),
+        (asked(messages=[], max_completion_tokens=2), False),
+        (asked(prompt="x", guided_choice=["a", "b"]), False),
+        (asked(prompt="x", response_format={"type": "json_object"}), False),
+        (asked(messages=[], tool_choice="required"), False),
+        (asked("/v1/embeddings", input="x"), False),
     ],
 )
-def test_a_request_for_a_label_or_a_form_does_not_leave_the_model_free(
-    body: dict[str, Any], free: bool
+def test_a_request_for_a_label_a_form_or_a_vector_does_not_leave_the_model_free(
+    request_: Request, free: bool
 ) -> None:
-    assert is_free(asked(**body)) is free
-
-
-def test_an_embedding_is_no_text_that_a_model_writes() -> None:
-    assert not is_free(asked("/v1/embeddings", input="x"))
-    assert is_free(asked("/v1/responses", input="x"))
-
-
-def request(**body: Any) -> Request:
-    return Request(id="r0", path="/v1/completions", body=body, line=1)
+    assert is_free(request_) is free
 
 
 def beginning(prompt: Cut) -> Cut:
@@ -141,12 +134,12 @@ CHAT = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "
 def test_the_beginning_of_a_prompt_is_sent_with_the_same_parameters(
     body: dict[str, Any], count: int, unit: str, cut: dict[str, Any]
 ) -> None:
-    asked = request(**body)
-    length = prompt_length(asked)
+    request = asked(**body)
+    length = prompt_length(request)
     assert length is not None
     assert (length.count, length.unit) == (count, unit)
-    assert with_prompt(asked, beginning).body == cut
-    assert asked.body == body
+    assert with_prompt(request, beginning).body == cut
+    assert request.body == body
 
 
 @pytest.mark.parametrize(
@@ -161,9 +154,9 @@ def test_the_beginning_of_a_prompt_is_sent_with_the_same_parameters(
     ],
 )
 def test_a_prompt_of_another_form_has_no_length_and_cannot_be_cut(body: dict[str, Any]) -> None:
-    assert prompt_length(request(**body)) is None
+    assert prompt_length(asked(**body)) is None
     with pytest.raises(ValueError, match="cannot be cut"):
-        with_prompt(request(**body), beginning)
+        with_prompt(asked(**body), beginning)
 
 
 def test_lengths_are_halved_until_one_is_left_or_there_are_enough() -> None:

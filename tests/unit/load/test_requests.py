@@ -54,12 +54,7 @@ GOOD = '{"id": "r0", "body": {"prompt": "a"}}'
     ("name", "content", "said", "hint"),
     [
         ("a.json", f"[{GOOD}]", "a.json: a JSON array", "one JSON object a line: jq -c '.[]' "),
-        (
-            "a.json",
-            f"[\n  {GOOD}\n]",
-            "a.json: a JSON array",
-            "one JSON object a line: jq -c '.[]' ",
-        ),
+        ("a.json", f"[\n  {GOOD}\n]", "a.json: a JSON array", "a line: jq -c '.[]' "),
         ("a.json", f'{{"tests": [{GOOD}]}}', "with the array `tests`", "jq -c '.\"tests\"[]' "),
         ("a.jsonl", '{\n"id": "r0",\n"body": {}\n}', "JSON with other line ends", "jq -c . "),
         ("a.jsonl", GOOD + GOOD, "JSON with other line ends", "jq -c . "),
@@ -163,22 +158,24 @@ def test_an_answer_may_be_asked_for_as_a_stream(tmp_path: Path) -> None:
     assert read_requests(written(tmp_path, json.dumps({"id": "a", "body": body})))[0].body == body
 
 
-def test_a_path_that_no_protocol_serves_is_refused_with_the_nearest_one(tmp_path: Path) -> None:
-    path = written(tmp_path, '{"id": "a", "path": "/v1/embedings", "body": {}}')
-    with pytest.raises(
-        ConfigError, match="no protocol is known for the path `/v1/embedings`"
-    ) as it:
+@pytest.mark.parametrize(
+    ("key", "value", "said", "hint"),
+    [
+        ("path", "/v1/embedings", "no protocol is known for the path", "`/v1/embeddings`?"),
+        ("path", "/my/model", "for the path `/my/model`", "/v1/chat/completions"),
+        ("path", "/my/model", "for the path `/my/model`", "/v1/rerank"),
+        ("protocol", "chats", "there is no protocol", "did you mean `chat`?"),
+        ("protocol", 3, "there is no protocol", "known"),
+    ],
+)
+def test_a_path_or_a_protocol_that_is_none_is_refused_with_the_nearest_or_all(
+    tmp_path: Path, key: str, value: object, said: str, hint: str
+) -> None:
+    path = written(tmp_path, json.dumps({"id": "a", key: value, "body": {}}))
+    with pytest.raises(ConfigError, match=said) as it:
         read_requests(path)
     assert it.value.message.startswith(f"{path}:1: ")
-    assert "did you mean `/v1/embeddings`?" in (it.value.hint or "")
-
-
-def test_a_path_like_no_other_is_refused_with_all_that_are_known(tmp_path: Path) -> None:
-    path = written(tmp_path, '{"id": "a", "path": "/my/model", "body": {}}')
-    with pytest.raises(ConfigError) as it:
-        read_requests(path)
-    assert "/v1/chat/completions" in (it.value.hint or "")
-    assert "/v1/rerank" in (it.value.hint or "")
+    assert hint in (it.value.hint or "")
 
 
 def test_a_get_has_no_body_and_its_method_is_part_of_what_identifies_it(tmp_path: Path) -> None:
@@ -198,11 +195,3 @@ def test_a_path_of_its_own_may_name_its_protocol(tmp_path: Path) -> None:
     )
     (request,) = read_requests(path)
     assert protocol_of(request).name == "embeddings"
-
-
-@pytest.mark.parametrize(("name", "hint"), [('"chats"', "did you mean `chat`?"), ("3", "known")])
-def test_a_protocol_that_does_not_exist_is_refused(tmp_path: Path, name: str, hint: str) -> None:
-    path = written(tmp_path, f'{{"id": "a", "protocol": {name}, "body": {{}}}}')
-    with pytest.raises(ConfigError, match="there is no protocol") as it:
-        read_requests(path)
-    assert hint in (it.value.hint or "")

@@ -38,17 +38,18 @@ from tests.unit.correctness.plans import planned
 
 @pytest.mark.parametrize("passes", [1, 2])
 def test_what_is_kept_is_found_with_everything_that_a_comparison_needs(
-    archive: Archive, tmp_path: Path, passes: int
+    stored: Archive, tmp_path: Path, passes: int
 ) -> None:
     result, lines = made(tmp_path / "samples.jsonl", passes=passes)
-    path = archive.keep(IDENTITY, result, iter(lines), build="build 42 of main")
+    path = stored.keep(IDENTITY, result, iter(lines), build="build 42 of main")
 
-    found = archive.find(IDENTITY, IDS, passes)
+    found = stored.find(IDENTITY, IDS, passes)
 
     (start,) = found.starts
     assert found.skipped == ()
     assert found.unknown == ("model.revision",)
-    assert (start.path, start.start.build) == (path, "build 42 of main")
+    assert (start.path.name, start.start.build) == (path.name, "build 42 of main")
+    assert names(stored) == [str(path.relative_to(stored.directory))]
     again = start.start.result
     assert again.start.answers == result.start.answers
     assert again.start.levels == result.start.levels
@@ -56,6 +57,10 @@ def test_what_is_kept_is_found_with_everything_that_a_comparison_needs(
     assert (again.start.name, again.start.archived) == ("a1", True)
     assert again.digests == result.digests
     assert again.facts == {"libcublas.so.12": "12.4.5.8"}
+    outputs = Outputs()
+    for digest, place in start.places.items():
+        outputs.note(digest, start.path, place)
+    assert outputs[again.digests["r1"][passes]] == output("b")
 
 
 @pytest.mark.parametrize(
@@ -111,12 +116,6 @@ def test_another_identity_other_requests_and_other_passes_do_not_match(
         found = archive.find(IDENTITY, requests, passes)
         assert found.starts == ()
         assert "it answers other requests, or in other passes" in found.skipped[0]
-
-
-def test_an_expired_start_is_not_used(archive: Archive, tmp_path: Path) -> None:
-    kept(archive, tmp_path, recorded_at=OLD)
-
-    assert archive.find(IDENTITY, IDS, 2).starts == ()
 
 
 def test_a_start_in_another_identitys_directory_is_not_used(
@@ -202,45 +201,52 @@ def test_a_start_is_kept_though_its_directory_vanishes_at_every_step(
     assert [each.name for each in archive.directory.iterdir()] == [path.parent.name]
 
 
-def _passes_without_end(path: Path) -> None:
+def _passes_without_end(content: bytes) -> bytes:
     unpack = zlib.decompressobj(31)
-    line = unpack.decompress(path.read_bytes())
+    line = unpack.decompress(content)
     changed = line.replace(b'"passes":2', b'"passes":9223372036854775807')
     assert changed != line
-    path.write_bytes(gzip.compress(changed) + unpack.unused_data)
+    return gzip.compress(changed) + unpack.unused_data
 
 
-def _flip(path: Path, at: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[at] ^= 1
-    path.write_bytes(content)
+def _flipped(content: bytes, at: int) -> bytes:
+    changed = bytearray(content)
+    changed[at] ^= 1
+    return bytes(changed)
+
+
+CUT = " is no whole gzip file: Compressed file ended before the end-of-stream marker was reached"
 
 
 @pytest.mark.parametrize(
-    "damage",
+    ("damage", "said"),
     [
-        pytest.param(lambda path: os.truncate(path, 40), id="cut in the first line"),
-        pytest.param(lambda path: path.write_bytes(b""), id="empty"),
-        pytest.param(lambda path: path.write_bytes(b"hello" * 100), id="no gzip"),
-        pytest.param(
-            lambda path: path.write_bytes(gzip.compress(b'{"format": 1}\n')), id="foreign"
-        ),
-        pytest.param(_passes_without_end, id="passes without end"),
-        pytest.param(lambda path: _flip(path, -40), id="flipped"),
-        pytest.param(lambda path: _flip(path, 60), id="flipped in the first line"),
+        pytest.param(lambda content: content[:-5], CUT, id="cut in the last line"),
+        pytest.param(lambda content: content[:40], "", id="cut in the first line"),
+        pytest.param(lambda _: b"", "", id="empty"),
+        pytest.param(lambda _: b"hello" * 100, "", id="no gzip"),
+        pytest.param(lambda _: gzip.compress(b'{"format": 1}\n'), "", id="foreign"),
+        pytest.param(_passes_without_end, "", id="passes without end"),
+        pytest.param(lambda content: _flipped(content, -40), "", id="flipped"),
+        pytest.param(lambda content: _flipped(content, 60), "", id="flipped in the first line"),
     ],
 )
 def test_a_damaged_file_is_told_and_not_used(
-    archive: Archive, tmp_path: Path, damage: Callable[[Path], object]
+    stored: Archive, tmp_path: Path, damage: Callable[[bytes], bytes], said: str
 ) -> None:
-    good, bad = kept(archive, tmp_path), kept(archive, tmp_path)
-    damage(bad)
+    good = kept(stored, tmp_path)
+    store = archive_store(stored.place)
+    name = str(good.relative_to(stored.directory))
+    content = store.read(name, 1 << 20)
+    assert content is not None
+    bad = f"{name[: -len('0123456789abcdef.jsonl.gz')]}{'0' * 16}.jsonl.gz"
+    store.create(bad, damage(content))
 
-    found = archive.find(IDENTITY, IDS, 2)
+    found = stored.find(IDENTITY, IDS, 2)
 
-    assert [start.path for start in found.starts] == [good]
+    assert [start.path.name for start in found.starts] == [good.name]
     (told,) = found.skipped
-    assert told.startswith(f"{bad}: it")
+    assert told.startswith(f"{store.location}/{bad}: it{said}")
 
 
 def test_an_output_without_its_secret_is_kept_as_it_was_written(
@@ -278,38 +284,23 @@ def test_a_start_whose_samples_are_not_all_there_is_not_kept(
     assert list(archive.directory.iterdir()) == []
 
 
-def test_an_identity_without_starts_goes_with_its_directory(
-    archive: Archive, tmp_path: Path
-) -> None:
-    old = kept(archive, tmp_path, recorded_at=OLD)
-
-    archive.evict()
-
-    assert list(archive.directory.iterdir()) == []
-    assert not old.parent.exists()
-
-
 def test_the_oldest_go_until_the_archive_is_below_its_limit(
     archive: Archive, tmp_path: Path
 ) -> None:
+    def whole() -> int:
+        return sum(path.stat().st_size for path in archive.directory.rglob("*") if path.is_file())
+
     year = int(clock.timestamp()[:4]) + 1
-    paths = [
-        kept(
-            archive,
-            tmp_path,
-            Identity.of({"driver": str(month % 2)}),
-            recorded_at=f"{year}-{month:02}-01T00:00:00Z",
-        )
-        for month in range(1, 9)
-    ]
+    paths = []
+    for month in range(1, 9):
+        identity = Identity.of({"driver": str(month % 2)})
+        paths.append(kept(archive, tmp_path, identity, f"{year}-{month:02}-01T00:00:00Z"))
     size = paths[0].stat().st_size
-    whole = sum(path.stat().st_size for path in archive.directory.rglob("*") if path.is_file())
-    archive.limit = whole // 2
+    archive.limit = whole() // 2
 
     gone = archive.evict()
 
-    left = sum(path.stat().st_size for path in archive.directory.rglob("*") if path.is_file())
-    assert left <= archive.limit < left + size + 100
+    assert whole() <= archive.limit < whole() + size + 100
     assert list(gone) == paths[: len(gone)]
     assert all(path.exists() for path in paths[len(gone) :])
 
@@ -357,56 +348,22 @@ def names(archive: Archive) -> list[str]:
     return sorted(each.name for each in archive_store(archive.place).names(""))
 
 
-def keep(archive: Archive, directory: Path, commit: str) -> Path:
-    result, lines = made(directory / "samples.jsonl")
-    origin = (f"build of {commit[:7]}", commit)
-    return archive.keep(IDENTITY, result, lines, build="build 42", origin=origin)
-
-
-def test_a_start_is_found_again_with_its_answers(stored: Archive, tmp_path: Path) -> None:
-    result, lines = made(tmp_path / "samples.jsonl")
-    path = stored.keep(IDENTITY, result, lines, build="build 42")
-
-    found = stored.find(IDENTITY, IDS, 2)
-
-    (start,) = found.starts
-    assert (found.skipped, start.start.result.start.answers) == ((), result.start.answers)
-    outputs = Outputs()
-    for digest, place in start.places.items():
-        outputs.note(digest, start.path, place)
-    assert outputs[start.start.result.digests["r1"][2]] == output("b")
-    name = str(path.relative_to(stored.directory))
-    assert names(stored) == [name]
-
-
-def test_expired_starts_go(stored: Archive, tmp_path: Path) -> None:
-    old = kept(stored, tmp_path, Identity.of({"driver": "1"}), recorded_at=OLD)
+def test_expired_starts_are_not_used_and_go_with_their_directory(
+    stored: Archive, tmp_path: Path
+) -> None:
+    identity = Identity.of({"driver": "1"})
+    old = kept(stored, tmp_path, identity, recorded_at=OLD)
     new = kept(stored, tmp_path)
 
+    assert stored.find(identity, IDS, 2).starts == ()
     assert stored.evict() == (old,)
+    assert not old.parent.exists()
 
     place = str(new.relative_to(stored.directory).parent)
     assert [name.partition("/")[0] for name in names(stored)] == [place]
     stored.limit = 0
     assert stored.evict() == (new,)
     assert names(stored) == []
-
-
-def test_a_damaged_start_is_told_and_not_used(stored: Archive, tmp_path: Path) -> None:
-    good = kept(stored, tmp_path)
-    store = archive_store(stored.place)
-    name = str(good.relative_to(stored.directory))
-    content = store.read(name, 1 << 20)
-    assert content is not None
-    bad = f"{name[: -len('0123456789abcdef.jsonl.gz')]}{'0' * 16}.jsonl.gz"
-    store.create(bad, content[:-5])
-
-    found = stored.find(IDENTITY, IDS, 2)
-
-    assert [start.path.name for start in found.starts] == [good.name]
-    assert found.skipped == (
-        f"{store.location}/{bad}: it is no whole gzip file: Compressed file ended before the end-of-stream marker was reached",
-    )
 
 
 def test_a_directory_of_another_user_hides_no_other(
@@ -457,19 +414,10 @@ def test_what_cannot_be_written_is_told(silent: Archive, tmp_path: Path) -> None
 # --- addresses ---
 
 
-@pytest.mark.parametrize(
-    ("address", "place"),
-    [
-        ("kept", Path("kept")),
-        ("file:///mnt/kept", Path("/mnt/kept")),
-        ("s3://bucket/prefix/", "s3://bucket/prefix"),
-    ],
-)
-def test_an_address_is_a_directory_or_an_object_store(address: str, place: Path | str) -> None:
-    assert archive_place(address) == place
-
-
-def test_no_other_url_is_a_place() -> None:
+def test_an_address_is_a_directory_or_an_object_store_and_no_other_url() -> None:
+    assert archive_place("kept") == Path("kept")
+    assert archive_place("file:///mnt/kept") == Path("/mnt/kept")
+    assert archive_place("s3://bucket/prefix/") == "s3://bucket/prefix"
     with pytest.raises(UsageError, match="http://"):
         archive_place("http://example.org/kept")
 

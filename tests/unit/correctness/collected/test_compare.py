@@ -37,11 +37,14 @@ def compared(directory: Path, left: str, right: str) -> Outcome:
     return compare(CompareRequest(baseline=str(a), candidate=str(b)))
 
 
-def test_equal_files_pass_without_a_finding(tmp_path: Path) -> None:
+def test_equal_files_pass_without_a_finding_and_say_so_in_bytes(tmp_path: Path) -> None:
     outcome = compared(tmp_path, "x y", "x y")
 
     assert (outcome.verdict, outcome.findings) == (Verdict.PASS, ())
     assert [case.outcome for case in outcome.cases] == [CaseOutcome.PASSED] * 2
+    assert outcome.summary == (
+        "all 2 answers are the same, byte for byte, in 1 baseline and 1 candidate starts"
+    )
 
 
 def test_the_evidence_is_a_table(tmp_path: Path) -> None:
@@ -63,12 +66,15 @@ def test_the_evidence_is_a_table(tmp_path: Path) -> None:
 
 
 def test_a_difference_is_a_finding_at_its_line(tmp_path: Path) -> None:
-    (finding,) = compared(tmp_path, "x y", "x z").findings
+    (finding,) = compared(tmp_path, "x old", "x new").findings
 
     assert (finding.rule, finding.severity) == ("correctness/inconclusive", Severity.WARNING)
     assert finding.summary.startswith("c-1: the baseline is always the same")
     (evidence,) = finding.evidence
     assert (evidence.file, evidence.line) == (str(tmp_path / "b.jsonl"), 2)
+    assert evidence.excerpt == (
+        "request c-1: A1 against B1, character 4 of text\n  A1  the [old]\n  B1  the [new]"
+    )
 
 
 def test_requests_without_an_answer_are_a_finding_for_each_start(tmp_path: Path) -> None:
@@ -155,37 +161,37 @@ def test_a_time_beyond_a_double_is_no_time(tmp_path: Path) -> None:
     assert outcome.verdict is Verdict.INCONCLUSIVE
 
 
-@pytest.mark.parametrize("form", ["responses", "ours"])
-def test_prompt_facts_beyond_a_double_make_no_answer(tmp_path: Path, form: str) -> None:
-    if form == "ours":
-        output = {"choices": [{"index": 0, "text": "ash", "finish_reason": "stop"}]}
-        line = json.dumps(
-            {"arm": "baseline", "start": 1, "pass": 1, "id": "r0", "output": output}
-            | {"prompt_facts": {"prompt_token_ids": [7]}}
-        )
-    else:
-        line = json.dumps({**response("c-0", "ash"), "prompt_token_ids": [7]})
-    sides = []
-    for name in ("a.jsonl", "b.jsonl"):
-        path = tmp_path / name
-        path.write_text(line.replace("[7]", "[1e999]") + "\n")
-        sides.append(str(path))
-    outcome = compare(CompareRequest(baseline=sides[0], candidate=sides[1]))
+def ours(arm: str, **fields: object) -> str:
+    """A sample of a run, as one line of its file."""
+    output = {"choices": [{"index": 0, "text": "ash", "finish_reason": "stop"}]}
+    line = {"arm": arm, "start": 1, "pass": 1, "id": "r0", "output": output, **fields}
+    return json.dumps(line) + "\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        json.dumps({**response("c-0", "ash"), "prompt_token_ids": [7]}) + "\n",
+        ours("baseline", prompt_facts={"prompt_token_ids": [7]}),
+    ],
+    ids=["responses", "ours"],
+)
+def test_prompt_facts_beyond_a_double_make_no_answer(tmp_path: Path, line: str) -> None:
+    a, b = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    for path in (a, b):
+        path.write_text(line.replace("[7]", "[1e999]"))
+    outcome = compare(CompareRequest(baseline=str(a), candidate=str(b)))
     assert outcome.verdict is Verdict.VOID
 
 
 def test_a_broken_line_of_a_file_of_both_arms_is_missed_in_the_arm_that_is_compared(
     tmp_path: Path,
 ) -> None:
-    output = {"choices": [{"index": 0, "text": "ash", "finish_reason": "stop"}]}
-    lines = [
-        json.dumps({"arm": arm, "start": 1, "pass": 1, "id": "r0", "output": output})
-        for arm in ("baseline", "candidate")
-    ]
+    lines = [ours(arm) for arm in ("baseline", "candidate")]
     baseline, both = tmp_path / "a.jsonl", tmp_path / "both.jsonl"
-    baseline.write_text(lines[0] + "\n")
+    baseline.write_text(lines[0])
     # What broke may have been a second start of the candidate.
-    both.write_text("\n".join([*lines, lines[1][:-40]]) + "\n")
+    both.write_text("".join([*lines, lines[1][:-41], "\n"]))
     outcome = compare(CompareRequest(baseline=str(baseline), candidate=str(both)))
     assert outcome.verdict is Verdict.VOID
 
@@ -234,16 +240,10 @@ def test_numbers_that_differ_count_as_the_gate_says(
 
 
 @pytest.mark.parametrize("comparison", [*COMPARISONS, NEAR])
-def test_other_words_differ_whatever_the_gate_compares(
+def test_whatever_the_gate_compares_equal_files_pass_at_every_level_and_other_words_do_not(
     tmp_path: Path, comparison: Comparison
 ) -> None:
     assert outcome_of(tmp_path, comparison, text="b").verdict is Verdict.INCONCLUSIVE
-
-
-@pytest.mark.parametrize("comparison", [*COMPARISONS, NEAR])
-def test_files_that_are_equal_everywhere_pass_at_every_level(
-    tmp_path: Path, comparison: Comparison
-) -> None:
     made = outcome_of(tmp_path, comparison)
     assert made.verdict is Verdict.PASS
     assert isinstance(made.facts, CompareFacts)
@@ -272,14 +272,6 @@ def test_what_is_the_same_everywhere_is_not_read_again(tmp_path: Path) -> None:
     assert read_again(read) == ["c-2", "c-0"]
     output = experiment.outputs[other.digests["c-2"][1]]
     assert output == {"choices": [{"index": 0, "text": "the z", "finish_reason": "length"}]}
-
-
-def test_an_error_is_no_answer(tmp_path: Path) -> None:
-    _, experiment = made(tmp_path, ["x y"], ["x -"])
-
-    assert experiment.starts[1].answers["c-1"] is None
-    assert [start.answered for start in experiment.starts] == [2, 1]
-    assert [bool(result.errors) for result in experiment.results] == [False, True]
 
 
 def test_an_id_that_comes_twice_proves_nothing(tmp_path: Path) -> None:
@@ -351,15 +343,6 @@ def test_collected_samples_get_the_verdict_of_an_experiment(
     assert judge(*made(tmp_path, baseline, candidate)).verdict is verdict
 
 
-def test_equal_files_say_so_in_bytes(tmp_path: Path) -> None:
-    decision = judge(*made(tmp_path, ["x y"], ["x y"]))
-
-    assert decision.reason == (
-        "all 2 answers are the same, byte for byte, in 1 baseline and 1 candidate starts"
-    )
-    assert len(decision.kinds) == 2
-
-
 def test_an_undecided_comparison_says_how_many_starts_would_settle_it(tmp_path: Path) -> None:
     settle = judge(*made(tmp_path, ["x"], ["y"])).settle
 
@@ -376,29 +359,14 @@ def test_a_comparison_of_answers_that_notices_nothing_is_void(
     assert compared(tmp_path, "x y", "x y").verdict is Verdict.VOID
 
 
-def test_the_differences_are_those_of_a_run(tmp_path: Path) -> None:
-    excerpts = [
-        evidence.excerpt
-        for finding in compared(tmp_path, "x old", "x new").findings
-        for evidence in finding.evidence
-    ]
-    assert excerpts == [
-        "request c-1: A1 against B1, character 4 of text\n  A1  the [old]\n  B1  the [new]"
-    ]
+def test_the_mark_at_the_beginning_of_a_file_is_no_part_of_it_and_utf_16_proves_nothing(
+    tmp_path: Path,
+) -> None:
+    a, b = write(tmp_path / "a", [{"id": "r0", "text": "x"}]), tmp_path / "b"
+    request = CompareRequest(baseline=str(a), candidate=str(b))
 
-
-def test_a_file_in_utf_16_proves_nothing(tmp_path: Path) -> None:
-    a = write(tmp_path / "a", [{"id": "r0", "text": "x"}])
-    b = tmp_path / "b"
-    b.write_text(a.read_text(), "utf-16")
-    outcome = compare(CompareRequest(baseline=str(a), candidate=str(b)))
-
-    assert (outcome.verdict, outcome.summary) == (Verdict.VOID, f"{b} is UTF-16: write it in UTF-8")
-
-
-def test_the_mark_at_the_beginning_of_a_file_is_no_part_of_it(tmp_path: Path) -> None:
-    a = write(tmp_path / "a", [{"id": "r0", "text": "x"}])
-    b = tmp_path / "b"
     b.write_text(a.read_text(), "utf-8-sig")
-
-    assert compare(CompareRequest(baseline=str(a), candidate=str(b))).verdict is Verdict.PASS
+    assert compare(request).verdict is Verdict.PASS
+    b.write_text(a.read_text(), "utf-16")
+    outcome = compare(request)
+    assert (outcome.verdict, outcome.summary) == (Verdict.VOID, f"{b} is UTF-16: write it in UTF-8")

@@ -32,10 +32,19 @@ from tests.unit.correctness.collected.sample_files import response, responses, s
 from tests.unit.correctness.report.recorded_runs import answer, line, write_run
 
 
+def sides(
+    directory: Path,
+    left: Sequence[object],
+    right: Sequence[object],
+    form: SampleFormat = SampleFormat.RESPONSES,
+) -> list[list[Source]]:
+    """A file of each side with these lines."""
+    lines = {Arm.BASELINE: left, Arm.CANDIDATE: right}
+    return [[source(arm, write(directory / arm, each), form)] for arm, each in lines.items()]
+
+
 def of(directory: Path, left: str, right: str) -> Survey:
-    a = source(Arm.BASELINE, write(directory / "a", responses(left)))
-    b = source(Arm.CANDIDATE, write(directory / "b", responses(right)))
-    return survey([a], [b])
+    return survey(*sides(directory, responses(left), responses(right)))
 
 
 def test_only_what_may_differ_keeps_its_positions(tmp_path: Path) -> None:
@@ -48,10 +57,7 @@ def test_only_what_may_differ_keeps_its_positions(tmp_path: Path) -> None:
 
 
 def test_files_in_another_order_are_aligned_by_id(tmp_path: Path) -> None:
-    a = source(Arm.BASELINE, write(tmp_path / "a", responses("x y")))
-    b = source(Arm.CANDIDATE, write(tmp_path / "b", responses("x y")[::-1]))
-
-    found = survey([a], [b])
+    found = survey(*sides(tmp_path, responses("x y"), responses("x y")[::-1]))
 
     assert (found.aligned, list(found.odd)) == ("id", [])
 
@@ -61,10 +67,10 @@ def test_an_error_on_both_sides_is_odd(tmp_path: Path) -> None:
 
 
 def test_random_ids_are_aligned_by_line(tmp_path: Path) -> None:
-    a = source(Arm.BASELINE, write(tmp_path / "a", [response("p", "x"), response("q", "y")]))
-    b = source(Arm.CANDIDATE, write(tmp_path / "b", [response("r", "x"), response("s", "z")]))
+    left = [response("p", "x"), response("q", "y")]
+    right = [response("r", "x"), response("s", "z")]
 
-    found = survey([a], [b])
+    found = survey(*sides(tmp_path, left, right))
 
     assert (found.aligned, found.requests, list(found.odd)) == ("line", ["line 1", "line 2"], ["line 2"])  # fmt: skip
 
@@ -87,19 +93,17 @@ def sample(arm: str, start: int, text: str) -> dict[str, object]:
 
 def test_a_file_of_both_arms_gives_each_side_its_own_starts(tmp_path: Path) -> None:
     path = write(tmp_path / "s", [sample("baseline", 1, "x"), sample("candidate", 1, "x"), sample("candidate", 2, "y")])  # fmt: skip
-    sides = [[source(arm, path, SampleFormat.OURS)] for arm in Arm]
 
-    found = survey(*sides)
+    found = survey(*([source(arm, path, SampleFormat.OURS)] for arm in Arm))
 
     assert [start.name for start in found.starts] == ["A1", "B1", "B2"]
     assert found.notes == ()
 
 
 def test_a_file_of_the_other_arm_is_taken_whole_with_a_note(tmp_path: Path) -> None:
-    a = write(tmp_path / "a", [sample("baseline", 1, "x"), sample("baseline", 2, "x")])
-    b = write(tmp_path / "b", [sample("baseline", 1, "x")])
+    left = [sample("baseline", 1, "x"), sample("baseline", 2, "x")]
 
-    found = survey([source(Arm.BASELINE, a, SampleFormat.OURS)], [source(Arm.CANDIDATE, b, SampleFormat.OURS)])  # fmt: skip
+    found = survey(*sides(tmp_path, left, left[:1], SampleFormat.OURS))
 
     assert [start.name for start in found.starts] == ["A1", "A2", "B1"]
     assert len(found.notes) == 1
@@ -177,18 +181,12 @@ def slow_same(form: SampleFormat, left: bytes, right: bytes) -> bool:
     return one.digest is not None and one.digest == other.digest
 
 
-def test_responses_that_differ_only_in_id_and_time_are_alike_without_being_read() -> None:
-    assert fast_same(
-        SampleFormat.RESPONSES, response_line("cmpl-1", 1), response_line("cmpl-22", 1_760_000_000)
-    )
-
-
-def test_samples_that_differ_only_in_arm_and_meta_are_alike_without_being_read() -> None:
-    assert fast_same(
-        SampleFormat.OURS,
-        sample_line("baseline", {"id": "a"}),
-        sample_line("candidate", {"id": "bc", "created": 7}),
-    )
+def test_what_differs_only_in_id_time_arm_and_meta_is_alike_without_being_read() -> None:
+    one, other = response_line("cmpl-1", 1), response_line("cmpl-22", 1_760_000_000)
+    assert fast_same(SampleFormat.RESPONSES, one, other)
+    one = sample_line("baseline", {"id": "a"})
+    other = sample_line("candidate", {"id": "bc", "created": 7})
+    assert fast_same(SampleFormat.OURS, one, other)
 
 
 @pytest.mark.parametrize("key", ["id", "created", "digest", "meta", "choices"])
@@ -281,10 +279,10 @@ def test_random_edits_never_make_different_answers_alike(
     assert not fast_same(form, left, changed) or slow_same(form, left, changed)
 
 
-def rows(directory: Path, *sides: Sequence[Sequence[str | None]]) -> Survey:
+def rows(directory: Path, *of_sides: Sequence[Sequence[str | None]]) -> Survey:
     """Rows of text with these ids, a file for each start of each side."""
     files = []
-    for arm, starts in zip(Arm, sides, strict=True):
+    for arm, starts in zip(Arm, of_sides, strict=True):
         of_arm = []
         for number, ids in enumerate(starts):
             lines = [{"text": "x"} if each is None else {"id": each, "text": "x"} for each in ids]
@@ -301,17 +299,12 @@ def test_requests_keep_their_order_and_a_missing_one_is_odd(tmp_path: Path) -> N
     assert found.starts[0].record("c", 1) is None
 
 
-@pytest.mark.parametrize(
-    "sides", [([["a"]], [["b"]]), ([[None]], [[None]])], ids=["random", "none"]
-)
-def test_ids_that_name_no_request_are_aligned_by_line(
-    tmp_path: Path, sides: tuple[list[list[str | None]], ...]
-) -> None:
-    assert rows(tmp_path, *sides).aligned == "line"
+def test_rows_without_ids_are_aligned_by_line(tmp_path: Path) -> None:
+    assert rows(tmp_path, [[None]], [[None]]).aligned == "line"
 
 
 @pytest.mark.parametrize(
-    ("sides", "reason"),
+    ("ids", "reason"),
     [
         (([["a"]], [["b", "c"]]), "no request id in common"),
         (([["a"], ["a"]], [["b"]]), "no request id in common"),
@@ -319,37 +312,33 @@ def test_ids_that_name_no_request_are_aligned_by_line(
     ],
 )
 def test_files_that_cannot_be_aligned_are_no_evidence(
-    tmp_path: Path, sides: tuple[list[list[str | None]], ...], reason: str
+    tmp_path: Path, ids: tuple[list[list[str | None]], ...], reason: str
 ) -> None:
     with pytest.raises(NoEvidenceError, match=reason):
-        rows(tmp_path, *sides)
+        rows(tmp_path, *ids)
 
 
 def test_a_pass_that_cannot_be_is_refused_at_once(tmp_path: Path) -> None:
-    lines = [
-        {"arm": "baseline", "start": 1, "pass": number, "id": "r0", "status": 200, "error": None}
-        | {"output": {"choices": [{"text": "a"}]}}
-        for number in (1, 999_999_999)
-    ]
-    sides = [
-        [source(arm, write(tmp_path / f"{arm}.jsonl", lines), SampleFormat.OURS)] for arm in Arm
-    ]
+    lines = [{**sample("baseline", 1, "a"), "pass": number} for number in (1, 999_999_999)]
     with pytest.raises(NoEvidenceError, match="answers of pass 999999999, and of 2 passes in all"):
-        survey(*sides)
+        survey(*sides(tmp_path, lines, lines, SampleFormat.OURS))
 
 
-def test_a_directory_stands_for_its_files_of_samples(tmp_path: Path) -> None:
-    for name in ("2.jsonl", "1.txt", "notes.md"):
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["2.jsonl", "1.txt", "notes.md"], ["1.txt", "2.jsonl"]),
+        (["samples.jsonl", "events.jsonl"], ["samples.jsonl"]),
+    ],
+    ids=["a directory", "a report directory"],
+)
+def test_a_directory_stands_for_its_files_of_samples(
+    tmp_path: Path, names: list[str], found: list[str]
+) -> None:
+    for name in names:
         (tmp_path / name).write_text("x")
 
-    assert [path.name for path in find(str(tmp_path))] == ["1.txt", "2.jsonl"]
-
-
-def test_a_report_directory_stands_for_its_samples_alone(tmp_path: Path) -> None:
-    for name in ("samples.jsonl", "events.jsonl"):
-        (tmp_path / name).write_text("x")
-
-    assert [path.name for path in find(str(tmp_path))] == ["samples.jsonl"]
+    assert [path.name for path in find(str(tmp_path))] == found
 
 
 @pytest.mark.parametrize("path", ["-", "gone", "/dev/null"])

@@ -85,15 +85,10 @@ BEGINNINGS = {
 }
 
 
-def test_a_run_and_a_page_of_ours_go(tmp_path: Path) -> None:
-    for name, beginning in BEGINNINGS.items():
+@pytest.mark.parametrize("content", [BEGINNINGS, {"starts.jsonl": ""}], ids=["whole", "empty"])
+def test_a_run_and_a_page_of_ours_go(tmp_path: Path, content: dict[str, str]) -> None:
+    for name, beginning in content.items():
         (tmp_path / name).write_text(beginning)
-    clear(tmp_path)
-    assert left(tmp_path) == set()
-
-
-def test_an_empty_file_of_ours_goes_too(tmp_path: Path) -> None:
-    (tmp_path / "starts.jsonl").touch()
     clear(tmp_path)
     assert left(tmp_path) == set()
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of run.json."""
 
-# SPDX-License-Identifier: Apache-2.0
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-# SPDX-License-Identifier: Apache-2.0
 from ci_doctor.correctness.evidence.run_identity import (
     RunIdentity,
     differences,
@@ -124,9 +122,8 @@ def test_what_changes_no_answer_is_no_difference(other: ExperimentPlan) -> None:
 
 
 def test_an_inherited_determinism_variable_counts_for_every_service() -> None:
-    told = tuple(
-        differences(identify(PLAN), identify(replace(PLAN, environment={"PYTHONHASHSEED": "1"})))
-    )
+    other = replace(PLAN, environment={"PYTHONHASHSEED": "1"})
+    told = tuple(differences(identify(PLAN), identify(other)))
     assert "the variable PYTHONHASHSEED of the baseline changed" in told
     assert len(told) == 3
 
@@ -159,12 +156,9 @@ def begun(directory: Path, seed: int, *limits: int) -> Path:
     return directory
 
 
-def test_a_new_run_without_a_seed_draws_one_each_time() -> None:
+def test_a_new_run_without_a_seed_draws_one_each_time_and_keeps_a_given_one() -> None:
     seeds = {with_order(Rules(), None, None).seed for _ in range(4)}
     assert len(seeds) > 1
-
-
-def test_a_seed_that_was_given_is_the_runs() -> None:
     assert with_order(Rules(), 0, None).seed == 0
 
 

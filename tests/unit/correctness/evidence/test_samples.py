@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of samples and their outputs."""
 
-# SPDX-License-Identifier: Apache-2.0
-# SPDX-License-Identifier: Apache-2.0
 import gzip
 import json
 import resource
@@ -167,11 +165,12 @@ WORDS = ("r0", "r1", "r2")
 DIGESTS = [digest(output("A1", word, 1)) for word in WORDS]
 
 
-def outputs(path: Path) -> Outputs:
-    made = Outputs()
+def outputs(path: Path, noted: Path | None = None) -> Outputs:
+    """Outputs in a file, or in `noted`, which is made of it later."""
+    made = Outputs(path.parent)
     with SampleWriter(path, Redactor(())) as writer:
         for word, key in zip(WORDS, DIGESTS, strict=True):
-            made.note(key, path, writer.write(sample("A1", word, 1)))
+            made.note(key, noted or path, writer.write(sample("A1", word, 1)))
     return made
 
 
@@ -199,10 +198,7 @@ def test_the_first_place_of_an_output_stands(tmp_path: Path) -> None:
 
 def test_a_packed_file_is_read_too(tmp_path: Path) -> None:
     plain, packed = tmp_path / "samples.jsonl", tmp_path / "samples.jsonl.gz"
-    made = Outputs(tmp_path)
-    with SampleWriter(plain, Redactor(())) as writer:
-        for word, key in zip(WORDS, DIGESTS, strict=True):
-            made.note(key, packed, writer.write(sample("A1", word, 1)))
+    made = outputs(plain, packed)
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     assert made[DIGESTS[2]] == output("A1", "r2", 1)
     packed.write_bytes(gzip.compress(plain.read_bytes())[:-20])
@@ -212,9 +208,7 @@ def test_a_packed_file_is_read_too(tmp_path: Path) -> None:
 
 def test_a_packed_file_that_is_cut_short_is_not_read(tmp_path: Path) -> None:
     plain, packed = tmp_path / "samples.jsonl", tmp_path / "samples.jsonl.gz"
-    made = Outputs(tmp_path)
-    with SampleWriter(plain, Redactor(())) as writer:
-        made.note(DIGESTS[0], packed, writer.write(sample("A1", "r0", 1)))
+    made = outputs(plain, packed)
     packed.write_bytes(gzip.compress(plain.read_bytes())[:-20])
     with pytest.raises(InfraError):
         made[DIGESTS[0]]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Differences to localise, and starts that are a function of what they got, for tests."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ci_doctor.correctness.localise.search import LocalisationSearch
@@ -155,6 +155,14 @@ def localised(
         **changes,
     }
     return Localisation(**fields)
+
+
+def prompted(names: Iterable[str], **more: Any) -> dict[str, Request]:
+    """Requests of these names, whose prompts are their names."""
+    return {
+        name: Request(id=name, path="/v1/completions", body={"prompt": name, **more}, line=1)
+        for name in names
+    }
 
 
 def sends_of(*spec: tuple[str, bool, str]) -> list[TrialSend]:

@@ -11,11 +11,11 @@ from ci_doctor.correctness.localise.causes import Cause
 from ci_doctor.correctness.localise.examining import chance, examined, mixed, telling_order
 from ci_doctor.correctness.localise.search import LocalisationSearch
 from ci_doctor.correctness.localise.traits import CausePart, SendTable
-from ci_doctor.load.requests import Request
 from tests.unit.correctness.localise.subjects import (
     BODIES,
     MIXED,
     Body,
+    prompted,
     searched,
     sends_of,
     subject,
@@ -39,29 +39,20 @@ def test_all_that_differ_are_among_those_with_a_condition_by_chance_as_often_as_
 
 def test_of_two_conditions_that_come_together_alone_neither_is_tested() -> None:
     """It differs behind the 5th send, and each of these comes after a certain other: either may be idle."""
-    requests = {
-        f"r{at}": Request(id=f"r{at}", path="/", body={"prompt": f"{at}"}, line=1)
-        for at in range(12)
-    }
+    requests = prompted(f"r{at}" for at in range(12))
     lane = sends_of(*((f"r{at}", at > 5, "x") for at in range(12)))
     table = SendTable([lane], requests, requests, {})
     late, after = part("late", range(6, 12)), part("after", range(6, 12))
     both = CausePart("both", "both", 2, late.mask, both=(late, after))
-    lanes = [(0, len(lane))]
-    assert examined(
-        Cause(target=ANY, context=late), table, lanes, table.wrong, (1 << 12) - 1
-    ).is_passed
-    assert not examined(
-        Cause(target=ANY, context=both), table, lanes, table.wrong, (1 << 12) - 1
-    ).is_passed
+    for context, is_passed in ((late, True), (both, False)):
+        cause = Cause(target=ANY, context=context)
+        exam = examined(cause, table, [(0, len(lane))], table.wrong, (1 << 12) - 1)
+        assert exam.is_passed is is_passed
 
 
 def test_of_two_orders_the_one_is_sent_that_parts_the_cause_from_another() -> None:
     """In both orders it foretells five of ten to differ; of the second one the rival foretells something else."""
-    requests = {
-        f"r{at}": Request(id=f"r{at}", path="/", body={"prompt": f"{at}"}, line=1)
-        for at in range(20)
-    }
+    requests = prompted(f"r{at}" for at in range(20))
     sends = [
         replace(each, wrong=None) for each in sends_of(*((name, False, "x") for name in requests))
     ]
@@ -75,16 +66,12 @@ def test_of_two_orders_the_one_is_sent_that_parts_the_cause_from_another() -> No
 
 
 def test_what_a_request_holds_is_not_tested_by_the_same_request_again() -> None:
-    requests = {name: Request(id=name, path="/", body={"prompt": name}, line=1) for name in "abc"}
+    requests = prompted("abc")
     lane = sends_of(*(("abc"[at % 3], at % 3 == 0, "x") for at in range(30)))
     table = SendTable([lane], requests, requests, {})
-    of_a = part("with a", range(0, 30, 3))
-    assert (
-        examined(
-            Cause(target=of_a, context=ANY), table, [(0, 30)], table.wrong, (1 << 30) - 1
-        ).chance
-        == 1 / 3
-    )
+    cause = Cause(target=part("with a", range(0, 30, 3)), context=ANY)
+    exam = examined(cause, table, [(0, 30)], table.wrong, (1 << 30) - 1)
+    assert exam.chance == 1 / 3
 
 
 def test_requests_are_mixed_of_two_of_one_api_with_what_belongs_together() -> None:
@@ -101,13 +88,9 @@ def test_requests_are_mixed_of_two_of_one_api_with_what_belongs_together() -> No
         assert ("stream" in each.body) == ("stream_options" in each.body)
 
 
-def with_stop(_before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
-    return "stop" in body
-
-
 def test_a_cause_is_tested_once_it_has_foretold_later_sends() -> None:
     bodies = [{**each, "stop": ["#"]} if at in {1, 5} else each for at, each in enumerate(BODIES)]
-    search = searched(subject(["r1", "r5"], bodies), with_stop)
+    search = searched(subject(["r1", "r5"], bodies), lambda _b, x, _w: "stop" in x)
     conclusion = search.conclusion()
     assert conclusion.cause == "requests with `stop` differ (only `stop` ['#'] was sent)"
     assert conclusion.is_tested
@@ -135,12 +118,8 @@ def test_an_examination_sends_what_parts_the_cause_from_others_that_fit() -> Non
 
 def with_both(key: str) -> LocalisationSearch:
     """The search for a fault of `stop` and another key, which three requests have."""
-
-    def both(_before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
-        return {"stop", key} <= body.keys()
-
     bodies = [{**each, key: "one"} if at in {1, 3, 5} else each for at, each in enumerate(BODIES)]
-    return searched(subject(["r5"], bodies), both)
+    return searched(subject(["r5"], bodies), lambda _b, x, _w: {"stop", key} <= x.keys())
 
 
 @pytest.mark.nightly

@@ -305,8 +305,11 @@ def test_requests_that_the_baseline_does_not_repeat_are_not_looked_at() -> None:
     bad = [start(Arm.CANDIDATE, number, a="z", b="y") for number in range(3)]
     looks = watched(("a", "b"), good, bad)
 
-    assert (looks.noisy, set(looks.answers)) == (1, {"b"})
+    assert (looks.noisy, looks.unanswered, set(looks.answers)) == (1, 0, {"b"})
     assert watched(("a",), [], bad).answers == {}
+    # What no start of the good end answers is no noise.
+    silent = watched(("a",), [start(Arm.BASELINE, number, a=None) for number in range(3)], bad)
+    assert (silent.noisy, silent.unanswered) == (0, 1)
 
 
 def evidence(point: int, number: int, answer: str | None, code: int = 1) -> StartEvidence:

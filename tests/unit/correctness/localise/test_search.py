@@ -32,6 +32,7 @@ from tests.unit.correctness.localise.subjects import (
     Fault,
     answered,
     chat,
+    prompted,
     searched,
     sends_of,
     subject,
@@ -267,38 +268,28 @@ def test_a_cause_is_tried_in_fresh_starts_with_and_without_each_part_of_it() -> 
 @pytest.mark.nightly
 def test_a_cache_that_ignores_a_parameter_is_named_by_it() -> None:
     def other_limit(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
-        return any(
-            each["prompt"] == body["prompt"] and each.get("max_tokens") != body.get("max_tokens")
-            for each in before
-        )
+        same = [each for each in before if each["prompt"] == body["prompt"]]
+        return another("max_tokens", same, body)
 
-    of = subject(["r1"])
-    twin = Request(
-        id="r7", path="/v1/completions", body={**of.requests[1].body, "max_tokens": 33}, line=8
-    )
-    of = replace(of, requests=(*of.requests, twin), differing=("r1", "r7"))
+    of = subject(["r1", "r7"], (*BODIES, {**BODIES[1], "max_tokens": 33}))
     cause = searched(of, other_limit).conclusion().cause
     assert cause == ("any request differs if the same prompt came before with another `max_tokens`")
 
 
 def test_what_requests_hold_is_named_only_if_a_copy_without_it_was_equal() -> None:
     """Of two keys that must come together, none is the cause, and neither is a word of the prompt."""
-
-    def both(_before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
-        return "stop" in body and "max_tokens" in body
-
-    search = searched(subject(["r5"]), both)
-    conclusion = search.conclusion()
+    both = {"stop", "max_tokens"}
+    conclusion = searched(subject(["r5"]), lambda _b, x, _w: both <= x.keys()).conclusion()
     cause = "requests with `max_tokens` and `stop` differ (only `stop` ['#'] was sent)"
     assert conclusion.cause == cause
     assert [words(each) for each in conclusion.vanished] == ["r5 without `max_tokens` alone"]
 
 
 def test_a_prompt_is_no_cause_if_a_copy_with_it_was_equal() -> None:
-    def both(_before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
-        return "stop" in body and len(body["prompt"]) >= 20 and "max_tokens" in body
-
-    search = searched(subject(["r5"]), both)
+    both = {"stop", "max_tokens"}
+    search = searched(
+        subject(["r5"]), lambda _b, x, _w: both <= x.keys() and len(x["prompt"]) >= 20
+    )
     cause = search.conclusion().cause
     assert cause is not None
     assert "requests with the prompt of r5 differ" not in cause
@@ -306,18 +297,9 @@ def test_a_prompt_is_no_cause_if_a_copy_with_it_was_equal() -> None:
 
 def test_a_request_that_never_differs_in_groups_is_none_of_those_that_do() -> None:
     """Its prompt is that of one that does."""
-
-    of = subject(["r0", "r3", "r5"])
-    twin = Request(
-        id="r7", path="/v1/completions", body={**of.requests[3].body, "seed": 99}, line=8
-    )
-    of = replace(of, requests=(*of.requests, twin))
-    differing = [of.requests[place].body for place in (0, 3, 5)]
-
-    def fault(_before: Sequence[Body], body: Body, beside: Sequence[Body]) -> bool:
-        return bool(beside) and body in differing
-
-    cause = searched(of, fault).conclusion().cause
+    of = subject(["r0", "r3", "r5"], (*BODIES, {**BODIES[3], "seed": 99}))
+    differing = [BODIES[place] for place in (0, 3, 5)]
+    cause = searched(of, lambda _b, x, w: bool(w) and x in differing).conclusion().cause
     assert cause == "the requests r0, r3, r5 differ if 2 or more requests are under way at once"
 
 
@@ -352,9 +334,8 @@ def test_a_number_or_none_is_named_only_if_both_have_differed(wrong: str, is_nam
 
 @pytest.mark.nightly
 def test_where_every_long_answer_differs_the_place_is_named() -> None:
-    cause = (
-        searched(subject(["r1", "r2", "r4"]), lambda _b, _x, _w: True, late=18).conclusion().cause
-    )
+    search = searched(subject(["r1", "r2", "r4"]), lambda _b, _x, _w: True, late=18)
+    cause = search.conclusion().cause
     assert cause == "any request differs, from about token 19 of its answer on"
 
 
@@ -413,9 +394,8 @@ def test_the_first_seconds_of_a_start_are_a_cause_where_they_passed_without_requ
 def test_what_every_request_held_with_one_value_is_excepted() -> None:
     for value in (0, 1):
         bodies = [{**each, "temperature": value} for each in BODIES]
-        after = (
-            searched(subject(["r1"], bodies), lambda b, _x, _w: bool(b)).conclusion().cause or ""
-        )
+        search = searched(subject(["r1"], bodies), lambda b, _x, _w: bool(b))
+        after = search.conclusion().cause or ""
         assert after.endswith(f" (only `temperature` {value} was sent)"), after
 
 
@@ -427,11 +407,8 @@ def test_a_value_that_only_a_request_beyond_the_sent_ones_has_is_told(
     monkeypatch.setattr("ci_doctor.correctness.localise.shown.MOST_NAMES", 5)
     bodies: list[Body] = [{"prompt": f"Question {at} of many", "max_tokens": 8} for at in range(8)]
     bodies[7] = {**bodies[7], "n": 3}
-
-    def kept(before: Sequence[Body], _body: Body, _with: Sequence[Body]) -> bool:
-        return any("n" in each for each in before)
-
-    cause = searched(subject(["r0"], bodies), kept).conclusion().cause
+    search = searched(subject(["r0"], bodies), lambda b, _x, _w: any("n" in each for each in b))
+    cause = search.conclusion().cause
     assert cause == "any request differs after requests with `n` (only `n` 3 was sent)"
 
 
@@ -442,10 +419,9 @@ def test_a_prompt_without_a_shared_beginning_is_no_number_of_tokens_left() -> No
         "b": f"{nine} eleven",
         "c": "Quite another text of ten words that begins like none",
     }
-    requests = {
-        name: Request(id=name, path="/", body={"prompt": each}, line=1)
-        for name, each in prompts_of.items()
-    }
+    requests = prompted("abc")
+    for name, prompt in prompts_of.items():
+        requests[name] = replace(requests[name], body={"prompt": prompt})
     lane = [
         replace(each, prompt_tokens=10)
         for each in sends_of(("a", False, "x"), ("c", False, "x"), ("b", True, "x"))
@@ -461,8 +437,7 @@ def test_a_prompt_without_a_shared_beginning_is_no_number_of_tokens_left() -> No
 
 def test_a_number_is_measured_among_what_the_cause_says_and_not_by_copies_beside_it() -> None:
     lane = sends_of(("a", False, "x"), ("b", True, "x"), ("c", False, "x"), ("d", True, "x"))
-    requests = {name: Request(id=name, path="/", body={"prompt": name}, line=1) for name in "abcd"}
-    table = SendTable([lane], requests, "acd", {})
+    table = SendTable([lane], prompted("abcd"), "acd", {})
     parts = thresholds([1, 2, 3, 4], "size", "from {} on", 1)
     cause = Cause(
         target=CausePart("any", "any request", 0, -1),
@@ -481,10 +456,7 @@ def test_a_copy_that_streams_asks_for_its_tokens() -> None:
 
 
 def test_a_sum_with_an_unknown_part_may_lie_on_either_side() -> None:
-    requests = {
-        name: Request(id=name, path="/v1/completions", body={"prompt": name}, line=1)
-        for name in "abc"
-    }
+    requests = prompted("abc")
     tokens = (("a", 10), ("b", 0), ("c", 10), ("a", 10))
     lane = [TrialSend(name=name, block=0, at_once=1, prompt_tokens=n) for name, n in tokens]
     parts = list(contexts(SendTable([lane], requests, requests, {}), ()))
@@ -496,11 +468,7 @@ def test_a_sum_with_an_unknown_part_may_lie_on_either_side() -> None:
 @pytest.mark.nightly
 def test_a_place_in_so_many_is_no_second_condition() -> None:
     """The same prompt came first with another value; that it was an even place was chance."""
-    of = subject(["r1"])
-    twin = Request(
-        id="r7", path="/v1/completions", body={**of.requests[1].body, "model": "lora"}, line=8
-    )
-    of = replace(of, requests=(*of.requests, twin), differing=("r7",), request=twin)
+    of = subject(["r7"], (*BODIES, {**BODIES[1], "model": "lora"}))
 
     def of_another(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
         owner = next((each for each in before if each["prompt"] == body["prompt"]), body)
@@ -515,8 +483,8 @@ def test_what_came_since_is_told_in_the_unit_that_fits_or_in_each_that_does() ->
     def tokens_since(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
         if body["prompt"] not in prompts(before):
             return False
-        since = prompts(before)[len(before) - prompts(before)[::-1].index(body["prompt"]) :]
-        return sum(max(1, len(each) // 4) for each in since) >= 60
+        since = before[len(before) - prompts(before)[::-1].index(body["prompt"]) :]
+        return sum(map(size, since)) >= 60
 
     conclusion = searched(subject(["r0"]), tokens_since).conclusion()
     said = (conclusion.cause or "", *conclusion.rivals)
@@ -531,12 +499,9 @@ def test_the_role_of_a_message_and_the_tokens_of_a_prompt_are_named() -> None:
     cause = searched(subject(["r2"], MIXED), answered_before).conclusion().cause
     assert cause == "chats with a message of the role assistant differ"
 
-    def many(_before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
-        return max(1, len(text(body)) // 4) > 60
-
-    conclusion = searched(subject(["r4", "r5"], MIXED), many).conclusion()
-    assert conclusion.cause is not None
-    assert re.fullmatch(r"prompts of \d+ tokens or more differ \(\d+: equal\)", conclusion.cause)
+    search = searched(subject(["r4", "r5"], MIXED), lambda _b, x, _w: size(x) > 60)
+    cause = search.conclusion().cause or ""
+    assert re.fullmatch(r"prompts of \d+ tokens or more differ \(\d+: equal\)", cause)
 
 
 @pytest.mark.nightly
@@ -545,8 +510,7 @@ def test_numbers_end_at_the_nearest_ones_that_were_equal_and_differed() -> None:
         prompt = body["prompt"]
         return len(prompt) >= 20 and any(each[:20] == prompt[:20] for each in prompts(before))
 
-    search = searched(subject(["r6"]), shares, pairs=12)
-    cause = search.conclusion().cause or ""
+    cause = searched(subject(["r6"]), shares, pairs=12).conclusion().cause or ""
     assert re.search(r"shares its first 2[01] characters \(19: equal\)$", cause), cause
 
 
@@ -572,12 +536,10 @@ def test_the_later_of_two_with_one_beginning_differs_at_once_with_the_other() ->
 def test_three_kinds_at_once_are_named_and_of_more_the_equal_copies_stand_as_facts(
     keys: Sequence[str], cause: str
 ) -> None:
-    def all_of_them(_before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
-        return set(keys) <= body.keys()
-
     bodies = [{**each, "temperature": 0, "top_k": 5} for each in BODIES]
     bodies[4] = {**bodies[4], "stop": ["~"]}
-    conclusion = searched(subject(["r4", "r5"], bodies), all_of_them).conclusion()
+    search = searched(subject(["r4", "r5"], bodies), lambda _b, x, _w: set(keys) <= x.keys())
+    conclusion = search.conclusion()
     assert {"r4 without `stop`", "r4 without `temperature`"} <= set(conclusion.copies), conclusion
     assert conclusion.cause is not None
     assert conclusion.cause.startswith(cause)
@@ -587,11 +549,7 @@ def test_three_kinds_at_once_are_named_and_of_more_the_equal_copies_stand_as_fac
 @pytest.mark.parametrize("seed", range(6))
 def test_answers_that_differ_by_chance_have_no_cause(seed: int) -> None:
     chance = random.Random(seed)
-
-    def fault(_b: Sequence[Body], _x: Body, _w: Sequence[Body]) -> bool:
-        return chance.random() < 0.3
-
-    conclusion = searched(subject(), fault).conclusion()
+    conclusion = searched(subject(), lambda _b, _x, _w: chance.random() < 0.3).conclusion()
     assert conclusion.cause is None, conclusion
 
 
@@ -700,13 +658,12 @@ def test_a_word_that_only_answers_which_differ_hold_is_named() -> None:
 @pytest.mark.nightly
 def test_the_smallest_group_that_differs_is_named_and_not_the_largest() -> None:
     """The place in a group decides: no condition of requests fits."""
-
-    def fault(_b: Sequence[Body], _x: Body, beside: Sequence[Body]) -> bool:
-        return len(beside) >= 5 and chance.random() < 0.2
-
     chance = random.Random(0)
     bodies = [{"prompt": f"Say {at} to the sea", "max_tokens": 9} for at in range(24)]
-    search = searched(subject(bodies=bodies, concurrency=24), fault)
+    search = searched(
+        subject(bodies=bodies, concurrency=24),
+        lambda _b, _x, w: len(w) >= 5 and chance.random() < 0.2,
+    )
     if search.conclusion().cause is None:
         (smallest,) = search.conclusion().shown
         groups = [block for each in search.told for block in each.trial.blocks if block.at_once > 1]
