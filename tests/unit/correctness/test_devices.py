@@ -20,6 +20,7 @@ from tests.unit.correctness.plans import BOTH, ENVIRONMENT, planned
 UUIDS = ("GPU-5c89852c-d268", "GPU-6a1b852c-d268")
 PARTS = ("MIG-7b8e6d1c-0b4a", "MIG-7b8e6d1c-0b4b")
 VLLM = BOTH.replace('"sleep {port}"\nenv', '"sleep infinity vllm serve m -tp 2 --port {port}"\nenv')
+FIXED = BOTH.replace('"sleep {port}"\nenv', '"sleep 8000"\nready = "http://127.0.0.1:8000/"\nenv')
 
 
 def seen(directory: Path, visible: str | None) -> dict[str, str]:
@@ -154,7 +155,7 @@ def test_a_service_that_is_spread_gets_as_many_devices_as_its_command_says(tmp_p
         ("auto", None, BOTH, "NVIDIA's driver names no GPU here"),
         ("0,1", None, BOTH.replace('MODE = "shared"', 'CUDA_VISIBLE_DEVICES = "0"'), "sets CUDA_VISIBLE_DEVICES itself"),
         ("0,1", None, BOTH.replace('"sleep {port}"\nenv', '"env CUDA_VISIBLE_DEVICES=0 sleep {port}"\nenv'), "sets CUDA_VISIBLE_DEVICES itself"),
-        ("0,1", None, BOTH.replace('"sleep {port}"\nenv', '"sleep 8000"\nready = "http://127.0.0.1:8000/"\nenv'), "has a fixed port"),
+        ("0,1", None, FIXED, "has a fixed port"),
         ("0,1", None, BOTH.replace('"sleep {port}"\nenv', '"sleep {port}"\npidfile = "x.pid"\nenv'), "would share its pidfile"),
     ],
 )  # fmt: skip
@@ -173,10 +174,7 @@ def test_a_service_may_place_itself_among_the_devices_of_its_start(tmp_path: Pat
 
 
 def test_one_device_leaves_a_fixed_port_and_the_starts_one_after_the_other(tmp_path: Path) -> None:
-    text = BOTH.replace(
-        '"sleep {port}"\nenv', '"sleep 8000"\nready = "http://127.0.0.1:8000/"\nenv'
-    )
-    assert places(tmp_path, "1", text=text) == ("1",)
+    assert places(tmp_path, "1", text=FIXED) == ("1",)
 
 
 def test_starts_at_once_await_the_memory_of_the_gpus_when_all_have_ended(tmp_path: Path) -> None:

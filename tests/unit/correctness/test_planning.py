@@ -235,13 +235,10 @@ def test_a_long_budget_keeps_the_same_on_every_machine() -> None:
         assert Budget(began=0.0, seconds=1500.0, spent_s=spent_s).reserve_s == 12.0
 
 
-def test_options_take_the_place_of_those_that_stand_there() -> None:
+def test_options_take_the_place_of_those_that_stand_there_and_their_values_of_no_word() -> None:
     argv = ["correctness", "--only", "a", "--only=b", "--passes", "2", "--budget", "9m"]
     made = command_line(argv, ["--passes", "1"], ["--only"])
     assert made == "ci-doctor correctness --passes 1"
-
-
-def test_the_value_of_a_new_option_removes_no_word() -> None:
     argv = ["correctness", "--candidate", "r1", "--concurrency", "40"]
     made = command_line(argv, ["--only", "r1"])
     assert made == "ci-doctor correctness --candidate r1 --concurrency 40 --only r1"

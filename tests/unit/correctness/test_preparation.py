@@ -37,12 +37,15 @@ from tests.unit.correctness.prepared import ARM, ENVIRONMENT, prepared
 from tests.unit.load.streams import canonicalise, canonicalise_stream
 
 
-def test_random_sampling_is_warned_of(tmp_path: Path) -> None:
-    bodies: list[dict[str, Any]] = [{"temperature": 0}, {"top_k": 1}, {}, {"temperature": 0.7}]
-    requests = [
-        Request(id=f"r{line}", path="/", body=body, line=line)
+def asked(*bodies: dict[str, Any], path: str = "/") -> list[Request]:
+    return [
+        Request(id=f"r{line}", path=path, body=body, line=line)
         for line, body in enumerate(bodies, start=1)
     ]
+
+
+def test_random_sampling_is_warned_of(tmp_path: Path) -> None:
+    requests = asked({"temperature": 0}, {"top_k": 1}, {}, {"temperature": 0.7})
     (finding,) = sampling_findings(requests, tmp_path)
     assert finding.summary.startswith("2 of 4 requests do not ask for temperature 0")
     assert finding.evidence[0].line == 3
@@ -50,20 +53,16 @@ def test_random_sampling_is_warned_of(tmp_path: Path) -> None:
 
 
 def test_vectors_and_scores_are_not_sampled(tmp_path: Path) -> None:
-    request = Request(id="r", path="/v1/embeddings", body={"input": "x"}, line=1)
-    assert sampling_findings([request], tmp_path) == ()
+    assert sampling_findings(asked({"input": "x"}, path="/v1/embeddings"), tmp_path) == ()
 
 
 def test_the_own_apis_of_servers_say_it_in_a_part_of_the_body(tmp_path: Path) -> None:
-    greedy: list[dict[str, Any]] = [
+    requests = asked(
         {"inputs": "x", "parameters": {"do_sample": False}},
         {"text": "x", "sampling_params": {"temperature": 0}},
-    ]
-    sampled: dict[str, Any] = {"inputs": "x", "parameters": {"do_sample": True}}
-    requests = [
-        Request(id=f"r{line}", path="/generate", body=body, line=line)
-        for line, body in enumerate([*greedy, sampled], start=1)
-    ]
+        {"inputs": "x", "parameters": {"do_sample": True}},
+        path="/generate",
+    )
     assert sampling_findings(requests[:2], tmp_path) == ()
     assert len(sampling_findings(requests, tmp_path)) == 1
 

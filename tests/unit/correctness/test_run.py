@@ -26,7 +26,9 @@ from tests.unit.correctness.experiments import DEATH, experiment, first_look, re
 from tests.unit.correctness.prepared import ENVIRONMENT, prepared, settings
 
 SAME = (result("A1", "one two"), result("B1", "one two"))
-OTHER = (result("A1", "one two"), result("B1", "one three"))
+UNDECIDED = experiment(
+    result("A1", "one two"), result("B1", "one three"), ending=ExperimentEnding.BUDGET
+)
 
 
 def concluded(directory: Path, made: Experiment, **settings: Any) -> Outcome:
@@ -81,7 +83,7 @@ def test_an_interrupted_experiment_has_no_verdict_and_no_cases(
 
 
 def test_an_undecided_run_names_what_would_settle_it(tmp_path: Path) -> None:
-    outcome = concluded(tmp_path, experiment(*OTHER, ending=ExperimentEnding.BUDGET))
+    outcome = concluded(tmp_path, UNDECIDED)
     settle = facts_of(outcome).settle
     assert outcome.verdict is Verdict.INCONCLUSIVE
     assert settle is not None
@@ -125,8 +127,7 @@ def test_an_interrupted_run_gives_the_command_that_goes_on(tmp_path: Path) -> No
 
 
 def test_an_undecided_run_that_is_let_through_says_so(tmp_path: Path) -> None:
-    made = experiment(*OTHER, ending=ExperimentEnding.BUDGET)
-    outcome = concluded(tmp_path, made, on_inconclusive=OnInconclusive.PASS)
+    outcome = concluded(tmp_path, UNDECIDED, on_inconclusive=OnInconclusive.PASS)
     assert outcome.verdict is Verdict.INCONCLUSIVE
     assert outcome.summary.endswith("; let through")
     assert facts_of(outcome).risk is not None
@@ -139,12 +140,10 @@ def different_arms(outcome: Outcome) -> list[str]:
 
 
 def test_arms_that_differ_unasked_are_named_beside_different_answers(tmp_path: Path) -> None:
-    made = experiment(*OTHER, ending=ExperimentEnding.BUDGET)
-    ready = prepared(tmp_path)
     torch = {Arm.BASELINE: "2.7.0", Arm.CANDIDATE: "2.7.1"}
     identities = {arm: Identity.of({"torch": version}) for arm, version in torch.items()}
-    ready = replace(ready, identities=identities)
-    outcome = conclude(ready, made, judge(ready, made))
+    ready = replace(prepared(tmp_path), identities=identities)
+    outcome = conclude(ready, UNDECIDED, judge(ready, UNDECIDED))
     assert different_arms(outcome) == ["the arms differ in torch"]
     equal = experiment(*SAME)
     assert different_arms(conclude(ready, equal, judge(ready, equal))) == []
@@ -152,8 +151,7 @@ def test_arms_that_differ_unasked_are_named_beside_different_answers(tmp_path: P
 
 def test_what_the_configuration_gives_to_one_arm_is_no_finding(tmp_path: Path) -> None:
     candidate = ArmSettings(command="sleep {port} 1", env={"VLLM_USE_V1": "1"})
-    made = experiment(*OTHER, ending=ExperimentEnding.BUDGET)
-    outcome = concluded(tmp_path, made, candidate=candidate)
+    outcome = concluded(tmp_path, UNDECIDED, candidate=candidate)
     assert different_arms(outcome) == []
     assert set(facts_of(outcome).identity.arms) == {"argv", "env.VLLM_USE_V1"}
 
@@ -214,8 +212,7 @@ def test_an_experiment_needs_no_command_line(tmp_path: Path) -> None:
     )
 
     assert (outcome.verdict, outcome.error, outcome.findings) == (Verdict.PASS, None, ())
-    assert isinstance(outcome.facts, CorrectnessFacts)
-    assert outcome.facts.starts == {"baseline": 1, "candidate": 1}
+    assert facts_of(outcome).starts == {"baseline": 1, "candidate": 1}
     assert [attempt.name for attempt in outcome.attempts] == ["A1 baseline", "B1 candidate"]
     samples = (tmp_path / "report" / "samples.jsonl").read_text().splitlines()
     # Two requests, then the control, which belongs to no pass.
@@ -244,9 +241,9 @@ def test_a_budget_that_nobody_set_is_measured_by_the_first_start(
 
     assert outcome.verdict is Verdict.PASS
     assert any(" instead of 22.0 s: no --budget is set" in note for note in notes)
-    assert isinstance(outcome.facts, CorrectnessFacts)
-    assert outcome.facts.budget is not None
-    assert outcome.facts.budget.seconds > 30
+    budget = facts_of(outcome).budget
+    assert budget is not None
+    assert budget.seconds > 30
 
 
 @pytest.mark.integration

@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -142,26 +143,43 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.fixture
+def answers(folder: Path) -> Path:
+    """A file that A1 has written."""
+    path = folder / "answers"
+    path.write_text("an answer")
+    return path
+
+
+@asynccontextmanager
+async def _watching(*paths: Path) -> AsyncIterator[SharedWatch]:
+    """A watch over what B1 reads of these files of A1."""
+    watch = SharedWatch({"B1": OWN})
+    watch.watch("B1", dict.fromkeys(map(str, paths), "A1"))
+    yield watch
+    await watch.settle()
+    watch.give_back()
+
+
 async def _watched(path: Path, *command: str, orphan: bool = False) -> dict[str, str]:
     """What the watch notes while `command` runs, which is a process of a start or an orphan."""
     gate = path.with_name("gate")
     os.mkfifo(gate)
     environment = {"PATH": os.environ["PATH"]}
-    watch = SharedWatch({"B1": OWN})
-    watch.watch("B1", {str(path): "A1"})
-    script = f"(read _ <{gate}; exec {' '.join(command)}) >/dev/null & {'' if orphan else 'wait'}"
-    process = await asyncio.create_subprocess_exec("sh", "-c", script, env=environment)
-    if orphan:
-        # Its parent has ended: it belongs to nobody here.
-        await process.wait()
-    await asyncio.to_thread(gate.write_text, "go\n")
-    if orphan:
-        while watch._leases:  # noqa: ASYNC110 - until somebody has opened it
-            await asyncio.sleep(0.001)
-    else:
-        await process.wait()
-    await watch.settle()
-    watch.give_back()
+    async with _watching(path) as watch:
+        script = (
+            f"(read _ <{gate}; exec {' '.join(command)}) >/dev/null & {'' if orphan else 'wait'}"
+        )
+        process = await asyncio.create_subprocess_exec("sh", "-c", script, env=environment)
+        if orphan:
+            # Its parent has ended: it belongs to nobody here.
+            await process.wait()
+        await asyncio.to_thread(gate.write_text, "go\n")
+        if orphan:
+            while watch._leases:  # noqa: ASYNC110 - until somebody has opened it
+                await asyncio.sleep(0.001)
+        else:
+            await process.wait()
     return watch.read["B1"]
 
 
@@ -176,13 +194,11 @@ async def _watched(path: Path, *command: str, orphan: bool = False) -> dict[str,
     ],
 )
 def test_a_process_of_the_start_reads_and_any_other_counts_for_nothing(
-    folder: Path, command: tuple[str, ...], orphan: bool, reads: bool
+    answers: Path, command: tuple[str, ...], orphan: bool, reads: bool
 ) -> None:
-    path = folder / "answers"
-    path.write_text("an answer")
-    words = [word.format(path) for word in command]
-    read = asyncio.run(_watched(path, *words, orphan=orphan))
-    assert read == ({str(path): "A1"} if reads else {})
+    words = [word.format(answers) for word in command]
+    read = asyncio.run(_watched(answers, *words, orphan=orphan))
+    assert read == ({str(answers): "A1"} if reads else {})
 
 
 def test_what_others_read_at_the_same_time_is_not_the_start_s(folder: Path) -> None:
@@ -191,39 +207,36 @@ def test_what_others_read_at_the_same_time_is_not_the_start_s(folder: Path) -> N
         path.write_text("an answer")
 
     async def watched() -> dict[str, str]:
-        watch = SharedWatch({"B1": OWN})
-        watch.watch("B1", dict.fromkeys(map(str, files), "A1"))
-        # Orphans of a shell that has ended open all but the first. Each holds an end of a pipe.
-        gate = folder / "gate"
-        os.mkfifo(gate)
-        opened = os.open(gate, os.O_RDWR)
-        all_ended, held = os.pipe()
-        orphans = "".join(f"(read _ <{gate}; exec cat {path}) >/dev/null &" for path in files[1:])
-        shell = await asyncio.create_subprocess_exec("sh", "-c", orphans, pass_fds=(held,))
-        os.close(held)
-        await shell.wait()
-        mine = f"read _ <{gate}; cat {files[0]} >/dev/null"
-        own = await asyncio.create_subprocess_exec("sh", "-c", mine)
-        os.write(opened, b"go\n" * len(files))
-        await own.wait()
-        await asyncio.to_thread(os.read, all_ended, 1)
-        os.close(all_ended)
-        os.close(opened)
-        await watch.settle()
-        watch.give_back()
+        async with _watching(*files) as watch:
+            # Orphans of a shell that has ended open all but the first. Each holds an end of a pipe.
+            gate = folder / "gate"
+            os.mkfifo(gate)
+            opened = os.open(gate, os.O_RDWR)
+            all_ended, held = os.pipe()
+            orphans = [f"(read _ <{gate}; exec cat {path}) >/dev/null &" for path in files[1:]]
+            shell = await asyncio.create_subprocess_exec(
+                "sh", "-c", "".join(orphans), pass_fds=(held,)
+            )
+            os.close(held)
+            await shell.wait()
+            mine = f"read _ <{gate}; cat {files[0]} >/dev/null"
+            own = await asyncio.create_subprocess_exec("sh", "-c", mine)
+            os.write(opened, b"go\n" * len(files))
+            await own.wait()
+            await asyncio.to_thread(os.read, all_ended, 1)
+            os.close(all_ended)
+            os.close(opened)
         return watch.read["B1"]
 
     assert asyncio.run(watched()) == {str(files[0]): "A1"}
 
 
 def test_others_that_open_a_file_are_let_go_on_once_they_are_seen_to_wait(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    answers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Without a look at others, this test would end by its time-out.
     monkeypatch.setattr(shared_places, "_LOOKS", 10**9)
-    path = folder / "answers"
-    path.write_text("an answer")
-    assert asyncio.run(_watched(path, "cat", str(path), orphan=True)) == {}
+    assert asyncio.run(_watched(answers, "cat", str(answers), orphan=True)) == {}
 
 
 def _where(pid: int) -> str:
@@ -251,26 +264,23 @@ def test_a_start_that_waits_for_a_file_of_another_watch_has_not_read_what_others
         )
         assert other.stdout
         await other.stdout.readline()
-        watch = SharedWatch({"B1": OWN})
-        watch.watch("B1", {str(watched_here): "A1"})
-        own = await asyncio.create_subprocess_exec(
-            "cat", watched_elsewhere, stdout=asyncio.subprocess.DEVNULL
-        )
-        while "break_lease" not in _where(own.pid):  # noqa: ASYNC110 - no event tells
-            await asyncio.sleep(0.001)
-        # An orphan opens it: its shell has ended before it goes on.
-        gate = folder / "gate"
-        os.mkfifo(gate)
-        script = f"(read _ <{gate}; exec cat {watched_here}) >/dev/null &"
-        shell = await asyncio.create_subprocess_exec("sh", "-c", script)
-        await shell.wait()
-        await asyncio.to_thread(gate.write_text, "go\n")
-        while watch._leases:  # noqa: ASYNC110 - until the orphan has opened it
-            await asyncio.sleep(0.001)
-        await other.communicate(b"go on\n")
-        await own.wait()
-        await watch.settle()
-        watch.give_back()
+        async with _watching(watched_here) as watch:
+            own = await asyncio.create_subprocess_exec(
+                "cat", watched_elsewhere, stdout=asyncio.subprocess.DEVNULL
+            )
+            while "break_lease" not in _where(own.pid):  # noqa: ASYNC110 - no event tells
+                await asyncio.sleep(0.001)
+            # An orphan opens it: its shell has ended before it goes on.
+            gate = folder / "gate"
+            os.mkfifo(gate)
+            script = f"(read _ <{gate}; exec cat {watched_here}) >/dev/null &"
+            shell = await asyncio.create_subprocess_exec("sh", "-c", script)
+            await shell.wait()
+            await asyncio.to_thread(gate.write_text, "go\n")
+            while watch._leases:  # noqa: ASYNC110 - until the orphan has opened it
+                await asyncio.sleep(0.001)
+            await other.communicate(b"go on\n")
+            await own.wait()
         return watch.read["B1"]
 
     assert asyncio.run(watched()) == {}
@@ -313,10 +323,8 @@ def test_the_file_that_a_thread_waits_for_is_known_by_whatever_name_it_opens_it(
 
 def test_a_start_without_files_of_others_needs_no_watch() -> None:
     async def watched() -> dict[str, str]:
-        watch = SharedWatch({"B1": OWN})
-        watch.watch("B1", {})
-        await watch.settle()
-        watch.give_back()
+        async with _watching() as watch:
+            pass
         return watch.read["B1"]
 
     assert asyncio.run(watched()) == {}
@@ -426,74 +434,58 @@ def _unbroken_leases(pid: int) -> int:
     return sum(f" {pid} " in each and "LEASE  ACTIVE" in each for each in lines)
 
 
-async def _until_leased(watch: SharedWatch) -> None:
+async def _read_once_leased(watch: SharedWatch, path: Path) -> None:
+    """The start itself reads the file."""
     while not watch._leases:  # noqa: ASYNC110 - once nobody has it open any more
         await asyncio.sleep(0.001)
-
-
-async def _read_by_own(watch: SharedWatch, path: Path) -> None:
     process = await asyncio.create_subprocess_exec("cat", path, stdout=subprocess.DEVNULL)
     assert await process.wait() == 0
 
 
 @pytest.mark.parametrize("program", [_HOLDS, _LEASES], ids=["open", "leased"])
 def test_a_file_that_another_program_has_is_watched_once_that_lets_it_go(
-    folder: Path, program: str
+    answers: Path, program: str
 ) -> None:
-    path = folder / "answers"
-    path.write_text("an answer")
-
     async def watched() -> SharedWatch:
         other = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", program + _WAITS, path,
+            sys.executable, "-c", program + _WAITS, answers,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
         assert other.stdout
         await other.stdout.readline()
-        watch = SharedWatch({"B1": OWN})
-        watch.watch("B1", {str(path): "A1"})
-        assert not watch._leases
-        # Another experiment keeps its lease: to open the file would have broken it.
-        assert _unbroken_leases(other.pid) == (program == _LEASES)
-        await other.communicate(b"")
-        await _until_leased(watch)
-        await _read_by_own(watch, path)
-        await watch.settle()
-        watch.give_back()
+        async with _watching(answers) as watch:
+            assert not watch._leases
+            # Another experiment keeps its lease: to open the file would have broken it.
+            assert _unbroken_leases(other.pid) == (program == _LEASES)
+            await other.communicate(b"")
+            await _read_once_leased(watch, answers)
         return watch
 
     watch = asyncio.run(watched())
-    assert watch.read["B1"] == {str(path): "A1"}
-    assert watch.elsewhere == {str(path)}
+    assert watch.read["B1"] == {str(answers): "A1"}
+    assert watch.elsewhere == {str(answers)}
 
 
-def test_a_file_that_another_program_has_opened_is_watched_again(folder: Path) -> None:
-    path = folder / "answers"
-    path.write_text("an answer")
-
+def test_a_file_that_another_program_has_opened_is_watched_again(answers: Path) -> None:
     async def watched() -> SharedWatch:
-        watch = SharedWatch({"B1": OWN})
-        watch.watch("B1", {str(path): "A1"})
-        assert not watch.elsewhere
-        told, tell = os.pipe()
-        # It reads once its parent has ended: before, it is a process of the start.
-        orphan = f"exec 3<&0; (read _ <&3; exec cat {path} >/dev/null) &"
-        shell = await asyncio.create_subprocess_exec("sh", "-c", orphan, stdin=told)
-        await shell.wait()
-        os.write(tell, b"\n")
-        while not watch.elsewhere:  # noqa: ASYNC110 - until the orphan was let go on
-            await asyncio.sleep(0.001)
-        os.close(told)
-        os.close(tell)
-        await _until_leased(watch)
-        await _read_by_own(watch, path)
-        await watch.settle()
-        watch.give_back()
+        async with _watching(answers) as watch:
+            assert not watch.elsewhere
+            told, tell = os.pipe()
+            # It reads once its parent has ended: before, it is a process of the start.
+            orphan = f"exec 3<&0; (read _ <&3; exec cat {answers} >/dev/null) &"
+            shell = await asyncio.create_subprocess_exec("sh", "-c", orphan, stdin=told)
+            await shell.wait()
+            os.write(tell, b"\n")
+            while not watch.elsewhere:  # noqa: ASYNC110 - until the orphan was let go on
+                await asyncio.sleep(0.001)
+            os.close(told)
+            os.close(tell)
+            await _read_once_leased(watch, answers)
         return watch
 
     watch = asyncio.run(watched())
-    assert watch.read["B1"] == {str(path): "A1"}
-    assert watch.elsewhere == {str(path)}
+    assert watch.read["B1"] == {str(answers): "A1"}
+    assert watch.elsewhere == {str(answers)}
 
 
 def test_a_start_says_so_if_not_all_folders_were_looked_at(

@@ -20,6 +20,7 @@ from ci_doctor.correctness.settings import (
     read_comparison,
 )
 from ci_doctor.correctness.verdict.decide import canary_detected
+from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.errors import UsageError
 from ci_doctor.load.answer_items import nearest, parts
 from ci_doctor.load.canonical import digest
@@ -215,26 +216,26 @@ def test_the_answers_of_a_start_are_outcomes_at_the_gates_level(
     comparison: Comparison, same: list[dict[str, object]]
 ) -> None:
     for each in (NEAR, FAR, TOKEN, WORD):
-        made = compared(comparison, ALL, start("A1", [ONE_SAME]), start("B1", [each])).starts
-        assert (made[0].answers == made[1].answers) is (each in same), each
+        one, other = pair(comparison, [ONE_SAME], [each])
+        assert (one.answers == other.answers) is (each in same), each
         for level in AnswerLevel:
-            exact = compared(
-                Comparison(level=level), ALL, start("A1", [ONE_SAME]), start("B1", [each])
-            )
-            is_same = exact.starts[0].answers == exact.starts[1].answers
-            assert (made[0].levels[level] == made[1].levels[level]) is is_same
+            left, right = pair(Comparison(level=level), [ONE_SAME], [each])
+            is_same = left.answers == right.answers
+            assert (one.levels[level] == other.levels[level]) is is_same
+
+
+def pair(
+    comparison: Comparison, baseline: list[dict[str, Any]], candidate: list[dict[str, Any]]
+) -> tuple[ArmStart, ...]:
+    """A start of each arm, with its answers to one request, one a pass."""
+    return compared(comparison, ALL, start("A1", baseline), start("B1", candidate)).starts
 
 
 def test_every_pass_counts_at_every_level() -> None:
-    for comparison, other in ((WITHIN, FAR), (Comparison(level=AnswerLevel.WORDS), WORD)):
-        steady, moved = compared(
-            comparison, ALL, start("A1", [ONE_SAME, NEAR]), start("B1", [NEAR, other])
-        ).starts
-        again = compared(
-            comparison, ALL, start("A1", [ONE_SAME, NEAR]), start("B1", [NEAR, ONE_SAME])
-        ).starts
-        assert steady.answers != moved.answers
-        assert again[0].answers == again[1].answers
+    for comparison, moved in ((WITHIN, FAR), (Comparison(level=AnswerLevel.WORDS), WORD)):
+        for last, is_same in ((moved, False), (ONE_SAME, True)):
+            one, other = pair(comparison, [ONE_SAME, NEAR], [NEAR, last])
+            assert (one.answers == other.answers) is is_same
 
 
 def test_a_missing_answer_is_none_at_every_level() -> None:
@@ -283,12 +284,6 @@ def test_a_gate_that_calls_everything_equal_is_noticed(monkeypatch: pytest.Monke
     assert not canary_detected(made, ["r0"])
 
 
-def test_an_answer_of_an_arm_is_held_against_those_of_both() -> None:
-    made = compared(WITHIN, ALL, start("B1", [ONE_SAME]), start("A1", [NEAR])).starts
-    assert [each.arm for each in made] == [Arm.CANDIDATE, Arm.BASELINE]
-    assert made[0].answers == made[1].answers
-
-
 NUMBERS = AnswerLevel.NUMBERS
 
 
@@ -328,10 +323,13 @@ def test_a_limit_is_written_as_it_is_read(text: str) -> None:
     assert str(read_comparison(NUMBERS, text).limit) == text
 
 
-def test_everything_is_compared_byte_for_byte_by_default() -> None:
+def test_everything_is_compared_byte_for_byte_by_default_and_said_to_be() -> None:
     assert Comparison().is_exact
     assert not Comparison(level=AnswerLevel.TOKENS).is_exact
     assert not read_comparison(NUMBERS, "0 nat").is_exact
+    assert Comparison().manner == "byte for byte"
+    assert "within 4 ulp" in read_comparison(NUMBERS, "4 ulp").manner
+    assert Comparison(level=AnswerLevel.WORDS).manner == "in words"
 
 
 def test_every_number_must_be_within_the_limit_of_its_counterpart() -> None:
@@ -348,9 +346,3 @@ def test_steps_of_float32_are_a_limit_for_numbers_of_any_size() -> None:
     (small, large) = nearest([-0.25, -1024.0])
     assert limit.allows([small, large], [-0.25000003, -1024.0001])
     assert not limit.allows([small], [-0.2500001])
-
-
-def test_a_comparison_says_how_answers_are_the_same() -> None:
-    assert Comparison().manner == "byte for byte"
-    assert "within 4 ulp" in read_comparison(NUMBERS, "4 ulp").manner
-    assert Comparison(level=AnswerLevel.WORDS).manner == "in words"

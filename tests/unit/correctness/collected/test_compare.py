@@ -115,15 +115,9 @@ def test_a_missing_file_is_an_error_of_usage_even_beside_an_empty_one(tmp_path: 
 def collected(directory: Path, order: str, *, texts: dict[str, str], clock: bool = True) -> Outcome:
     """Starts in that order of time: each is a file of response objects, and answers with its arm's text."""
     for number, letter in enumerate(order):
-        place = directory / letter / f"{number:03}.jsonl"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        line = {
-            "id": "r0",
-            "object": "text_completion",
-            "created": 1_000 + 60 * number if clock else 0,
-            "choices": [{"index": 0, "text": texts[letter], "finish_reason": "stop"}],
-        }
-        place.write_text(json.dumps(line) + "\n", encoding="utf-8")
+        created = 1_000 + 60 * number if clock else 0
+        line = {**response("r0", texts[letter]), "created": created}
+        write(directory / letter / f"{number:03}.jsonl", [line])
     return compare(CompareRequest(baseline=str(directory / "A"), candidate=str(directory / "B")))
 
 

@@ -110,6 +110,8 @@ def test_the_first_bad_commit_is_named(truth: int) -> None:
     search = searched(CommitSpace(line(40)), lambda point: point >= truth)
 
     assert (search.end, search.best.names) == (SearchEnd.FOUND, (truth,))
+    # Beside the commit before it; the one before the first is the good end.
+    assert search.best.proof == (truth, truth - 1)
     assert len(search.results) <= 20
 
 
@@ -271,12 +273,6 @@ def test_a_fault_that_goes_and_comes_back_is_named_where_it_comes() -> None:
             CommitSpace(line(64)), lambda point: 20 <= point < 30 or point >= 45, seed=seed
         )
         assert search.best.names in {(20,), (45,)}
-
-
-def test_the_first_commit_of_the_range_is_proven_beside_the_good_end() -> None:
-    search = searched(CommitSpace(line(20)), lambda point: point >= 0)
-
-    assert (search.end, search.best.names, search.best.proof) == (SearchEnd.FOUND, (0,), (0, -1))
 
 
 def start(arm: Arm, number: int, **answers: str | None) -> ArmStart:

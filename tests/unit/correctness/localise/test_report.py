@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 import re
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -11,25 +10,17 @@ from ci_doctor.correctness.localise.trials import Localisation
 from ci_doctor.model.outcome import Finding, Outcome, RemedyKind, Severity, Verdict
 from ci_doctor.render.layout import table_lines
 from tests.unit.correctness.experiments import result
-from tests.unit.correctness.localise.subjects import Body, localised, subject
+from tests.unit.correctness.localise.subjects import localised, subject
 
 ARGV = ("correctness", "--candidate", "serve {port}", "--report-dir", "out")
 FIRST = Finding(rule="correctness/regression", severity=Severity.ERROR, summary="r0 differs")
 LAST = Finding(rule="correctness/killed", severity=Severity.NOTE, summary="a process was killed")
 
 
-def long_prompts(_before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
-    return len(body["prompt"]) > 90
-
-
-def never(_before: Sequence[Body], _body: Body, _with: Sequence[Body]) -> bool:
-    return False
-
-
 @cache
 def long() -> Localisation:
     """A search that ended; made for the first test that asks, as each worker imports this file."""
-    ended = localised(subject(["r1"]), long_prompts, pairs=6)
+    ended = localised(subject(["r1"]), lambda _b, x, _w: len(x["prompt"]) > 90, pairs=6)
     rivals = ("prompts of 23 tokens or more differ",)
     return replace(ended, conclusion=replace(ended.conclusion, rivals=rivals))
 
@@ -91,7 +82,8 @@ def test_without_a_start_there_is_no_claim_and_a_command_to_try() -> None:
 
 
 def test_where_only_some_pairs_differ_equal_may_be_chance() -> None:
-    outcome, lines = reported(localised(subject(differing_pairs=2, pairs=4), never))
+    some = subject(differing_pairs=2, pairs=4)
+    outcome, lines = reported(localised(some, lambda _b, _x, _w: False))
     assert outcome.findings[1].summary == (
         "no smaller condition differs in one pair of starts, which may be chance"
     )

@@ -119,18 +119,13 @@ def test_what_comes_before_a_request_is_written_as_a_requests_file(tmp_path: Pat
     assert "--concurrency 1 --passes 1" in command(kept, AFTER)
 
 
-def test_a_request_that_comes_twice_has_two_ids(tmp_path: Path) -> None:
-    with_request_file(found(one_by_one(["r0", "r2", "r0"])), tmp_path, NO_SECRETS)
-    requests = read_requests(tmp_path / "smallest-request.jsonl")
-    assert [each.id for each in requests] == ["r0", "r2", "r0, time 2"]
-
-
-def test_its_protocol_is_kept(tmp_path: Path) -> None:
-    kept = found(AFTER)
+def test_a_request_that_comes_twice_has_two_ids_and_keeps_its_protocol(tmp_path: Path) -> None:
+    kept = found(one_by_one(["r0", "r2", "r0"]))
     named = replace(kept.requests["r2"], protocol="completions")
     with_request_file(replace(kept, requests={**kept.requests, "r2": named}), tmp_path, NO_SECRETS)
-    first, _ = read_requests(tmp_path / "smallest-request.jsonl")
-    assert first.protocol == "completions"
+    requests = read_requests(tmp_path / "smallest-request.jsonl")
+    assert [each.id for each in requests] == ["r0", "r2", "r0, time 2"]
+    assert requests[1].protocol == "completions"
 
 
 def test_one_request_of_the_run_needs_no_file_however_often_it_is_sent(tmp_path: Path) -> None:

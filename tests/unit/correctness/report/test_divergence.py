@@ -86,7 +86,7 @@ def test_the_cosine_distance(left: list[float], right: list[float], cosine: floa
 def test_a_small_angle_keeps_its_digits() -> None:
     apart = numbers_apart([1.0, 0.0], [1.0, 1e-12])
     assert apart is not None
-    assert apart.cosine == pytest.approx(5e-25)
+    assert apart.cosine == pytest.approx(5e-25, abs=0)
 
 
 def test_equal_numbers_are_not_apart_and_another_sign_of_zero_is() -> None:

@@ -124,27 +124,37 @@ def test_one_answer_to_one_prompt_sent_many_times_is_no_wonder() -> None:
     assert suspicions([start(["yes"] * 2)], requests(2)) == []
 
 
-def test_white_space_alone_is_named_with_its_count() -> None:
-    starts = [start([" \n", "\t", "word"])]
-    text = "2 of 3 answers of A1 hold no word"
-    assert suspicions(starts, requests(3)) == [("blank-answers", text)]
+WORDS = ["word 0", "word 1", "word 2"]
 
 
-def test_another_model_than_requested_is_named() -> None:
-    words = [f"word {number}" for number in range(3)]
-    text = "3 answers of A1 are of another model than requested: small for large"
-    assert suspicions([start(words, model="small")], requests(3, model="large")) == [
-        ("other-model", text)
-    ]
-
-
-def test_another_model_than_the_other_arms_is_named() -> None:
-    words = [f"word {number}" for number in range(3)]
-    starts = [start(words, model="one"), start(words, Arm.CANDIDATE, model="other")]
-    text = (
-        "the arms name different models in 3 answers: one in the baseline, other in the candidate"
-    )
-    assert suspicions(starts, requests(3)) == [("other-model", text)]
+@pytest.mark.parametrize(
+    ("starts", "model", "rule", "text"),
+    [
+        (
+            [start([" \n", "\t", "word"])],
+            None,
+            "blank-answers",
+            "2 of 3 answers of A1 hold no word",
+        ),
+        (
+            [start(WORDS, model="small")],
+            "large",
+            "other-model",
+            "3 answers of A1 are of another model than requested: small for large",
+        ),
+        (
+            [start(WORDS, model="one"), start(WORDS, Arm.CANDIDATE, model="other")],
+            None,
+            "other-model",
+            "the arms name different models in 3 answers: one in the baseline, other in the candidate",
+        ),
+    ],
+    ids=["white space alone", "another model than requested", "another model than the other arm's"],
+)
+def test_what_is_suspicious_is_named_with_its_count(
+    starts: list[ArmStart], model: str | None, rule: str, text: str
+) -> None:
+    assert suspicions(starts, requests(3, model=model)) == [(rule, text)]
 
 
 def never_works(**of_candidate: Any) -> Experiment:
@@ -190,21 +200,15 @@ def test_a_regression_without_an_answer_to_show_names_what_can_be_looked_at() ->
 def test_a_death_by_the_error_of_an_import_names_the_next_step() -> None:
     lost = replace(DEATH, tail=("ImportError: cannot import name 'Thing' from 'lazypkg' (/x.py)",))
 
-    (death,) = [
-        each
-        for each in found(experiment(result("A1", "- -", failure=lost)))
-        if each.rule == "correctness/service-died"
-    ]
+    death = by_rule(experiment(result("A1", "- -", failure=lost)))["correctness/service-died"]
 
     assert "`ci-doctor import-race probe lazypkg:Thing`" in (death.remedy or "")
 
 
 def test_a_baseline_that_dies_is_a_warning() -> None:
-    rules = {
-        each.rule: each.severity for each in found(experiment(result("A1", "- -", failure=DEATH)))
-    }
-    assert rules["correctness/service-died"] is Severity.WARNING
-    assert rules["correctness/failed"] is Severity.ERROR
+    rules = by_rule(experiment(result("A1", "- -", failure=DEATH)))
+    assert rules["correctness/service-died"].severity is Severity.WARNING
+    assert rules["correctness/failed"].severity is Severity.ERROR
 
 
 def test_what_the_budget_cut_short_is_shown_and_blamed_on_nobody() -> None:
@@ -215,13 +219,13 @@ def test_what_the_budget_cut_short_is_shown_and_blamed_on_nobody() -> None:
         result("A1", "- -", failure=not_ready, cut_short=True, errors={}),
         ending=ExperimentEnding.BUDGET,
     )
-    by_rule = {each.rule: each for each in found(made)}
-    assert list(by_rule) == [
+    rules = by_rule(made)
+    assert list(rules) == [
         "correctness/void",
         "correctness/service-not-ready",
         "correctness/budget-spent",
     ]
-    assert "A1, cut short by the budget" in by_rule["correctness/service-not-ready"].summary
+    assert "A1, cut short by the budget" in rules["correctness/service-not-ready"].summary
 
 
 def test_unanswered_requests_are_told_once_for_starts_that_are_alike() -> None:
@@ -234,14 +238,9 @@ def test_unanswered_requests_are_told_once_for_starts_that_are_alike() -> None:
 def test_processes_that_had_to_be_killed_are_noted() -> None:
     silent = result("B1", "x x")
     killed = StopResult(duration_s=1.0, killed=(NamedProcess(pid=42, name="vllm"),))
-    silent = replace(silent, stopped=killed)
-    notes = [
-        each
-        for each in found(experiment(result("A1", "x x"), silent))
-        if each.severity is Severity.NOTE
-    ]
-    assert [note.rule for note in notes] == ["correctness/killed"]
-    assert "vllm (42) in B1" in notes[0].summary
+    (note,) = found(experiment(result("A1", "x x"), replace(silent, stopped=killed)))
+    assert (note.rule, note.severity) == ("correctness/killed", Severity.NOTE)
+    assert "vllm (42) in B1" in note.summary
 
 
 def test_what_starts_leave_behind_is_told_of_all_of_them_together() -> None:
@@ -255,9 +254,7 @@ def test_what_starts_leave_behind_is_told_of_all_of_them_together() -> None:
         replace(result(name, "x x"), stopped=StopResult(duration_s=1.0, left_behind=left(name)))
         for name in ("A1", "B1")
     ]
-    (finding,) = [
-        each for each in found(experiment(*starts)) if each.rule == "services/left-behind"
-    ]
+    finding = by_rule(experiment(*starts))["services/left-behind"]
     assert finding.severity is Severity.ERROR
     assert finding.summary == "vllm left behind 2 things: shared memory"
 
@@ -266,6 +263,10 @@ def found(made: Experiment, count: int = 2) -> list[Finding]:
     decision = decided(made, count)
     shown = differences(made, decision, [f"r{index}" for index in range(count)])
     return list(findings(made, decision, shown, context(count)))
+
+
+def by_rule(made: Experiment) -> dict[str, Finding]:
+    return {each.rule: each for each in found(made)}
 
 
 def test_a_pass_has_nothing_to_tell() -> None:

@@ -126,8 +126,8 @@ Y = answer("a", "y")
 
 
 def test_a_request_is_read_back_with_every_start_and_pass(tmp_path: Path) -> None:
-    run = write_run(
-        tmp_path / "run",
+    request = recorded(
+        tmp_path,
         line("A1", "r0", X),
         line("A1", "r1", Y),
         line("A1", "r0", X, 2),
@@ -136,13 +136,10 @@ def test_a_request_is_read_back_with_every_start_and_pass(tmp_path: Path) -> Non
         '{"arm": "basel',
     )
 
-    recorded = read_request(run, "r0")
-
-    assert [start.name for start in recorded.starts] == ["A1", "B1"]
-    assert (recorded.passes, recorded.unreadable) == (2, 1)
-    assert len(recorded.starts[0].digests) == 2
-    assert len(recorded.starts[1].digests) == 1
-    assert recorded.kind is DifferenceKind.CHANGED
+    assert [start.name for start in request.starts] == ["A1", "B1"]
+    assert (request.passes, request.unreadable) == (2, 1)
+    assert [len(start.digests) for start in request.starts] == [2, 1]
+    assert request.kind is DifferenceKind.CHANGED
 
 
 @pytest.mark.parametrize(
@@ -175,17 +172,15 @@ def test_the_answer_to_a_control_is_no_answer_to_a_request(tmp_path: Path) -> No
     control = line("A1", "control:r0", Y, 0)
     run = write_run(tmp_path / "run", line("A1", "r0", X), control, line("B1", "r0", X))
 
-    recorded = read_request(run, "r0")
+    request = read_request(run, "r0")
 
-    assert (recorded.kind, recorded.unreadable) == (DifferenceKind.EQUAL, 0)
+    assert (request.kind, request.unreadable) == (DifferenceKind.EQUAL, 0)
     with pytest.raises(UsageError, match="never sent a request"):
         read_request(run, "control:r0")
 
 
 def test_a_line_with_half_a_surrogate_pair_is_read(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", line("A1", "r0", answer("\ud800", "x")))
-
-    assert read_request(run, "r0").unreadable == 0
+    assert recorded(tmp_path, line("A1", "r0", answer("\ud800", "x"))).unreadable == 0
 
 
 @pytest.mark.parametrize(
@@ -193,10 +188,7 @@ def test_a_line_with_half_a_surrogate_pair_is_read(tmp_path: Path) -> None:
     [
         (["request-1"], "did you mean `request-1`?"),
         (["a", "b"], "known names: a, b"),
-        (
-            [f"n{number}" for number in range(11)],
-            "it sent 11 requests: n0, n1, n2, n3, n4 and 6 more",
-        ),
+        ([f"n{n}" for n in range(11)], "it sent 11 requests: n0, n1, n2, n3, n4 and 6 more"),
     ],
 )
 def test_an_unknown_request_gets_a_hint(tmp_path: Path, ids: list[str], hint: str) -> None:
@@ -228,52 +220,30 @@ def test_a_directory_without_samples_and_an_empty_file_are_errors_of_usage(tmp_p
 def test_what_has_the_shape_of_no_answer_is_unreadable(
     tmp_path: Path, output: dict[str, Any]
 ) -> None:
-    good = answer("a", "x")
-    run = write_run(tmp_path, line("A1", "r0", output), line("A2", "r0", good))
-    recorded = read_request(run, "r0")
-    assert [start.name for start in recorded.starts] == ["A2"]
-    assert recorded.unreadable == 1
+    request = recorded(tmp_path, line("A1", "r0", output), line("A2", "r0", X))
+    assert [start.name for start in request.starts] == ["A2"]
+    assert request.unreadable == 1
 
 
 @pytest.mark.parametrize("number", [0, -1, 10**9])
 def test_a_pass_that_cannot_be_is_unreadable(tmp_path: Path, number: int) -> None:
-    good = answer("a", "x")
-    run = write_run(tmp_path, line("A1", "r0", good, number), line("A2", "r0", good))
-    assert read_request(run, "r0").unreadable == 1
-
-
-CUT = answer("a", "x")
-OTHER = answer("a", "y")
+    request = recorded(tmp_path, line("A1", "r0", X, number), line("A2", "r0", X))
+    assert request.unreadable == 1
 
 
 def recorded(directory: Path, *lines: str) -> RecordedRequest:
     return read_request(write_run(directory / "run", *lines), "r0")
 
 
-def test_the_most_telling_pair_is_chosen(tmp_path: Path) -> None:
-    request = recorded(
-        tmp_path, line("A1", "r0", CUT), line("A2", "r0", CUT), line("B1", "r0", OTHER)
-    )
-    pair = choose_pair(request)
-
-    assert pair is not None
-    assert names_of(pair) == ("A1", "B1")
-
-
-def test_named_starts_are_shown_even_if_they_agree(tmp_path: Path) -> None:
-    request = recorded(
-        tmp_path, line("A1", "r0", CUT), line("A2", "r0", CUT), line("B1", "r0", OTHER)
-    )
-    pair = choose_pair(request, ("A1", "A2"))
+def test_named_starts_are_shown_even_if_they_agree(run: Path) -> None:
+    pair = choose_pair(read_request(run, "r0"), ("A1", "A2"))
 
     assert pair is not None
     assert pair.left == pair.right
 
 
 def test_one_start_shows_its_first_pass_that_differs(tmp_path: Path) -> None:
-    lines = [
-        line("A1", "r0", each, number) for number, each in enumerate((CUT, CUT, OTHER), start=1)
-    ]
+    lines = [line("A1", "r0", each, number) for number, each in enumerate((X, X, Y), start=1)]
     request = recorded(tmp_path, *lines)
 
     for names in ((), ("A1",)):
@@ -283,14 +253,14 @@ def test_one_start_shows_its_first_pass_that_differs(tmp_path: Path) -> None:
 
 
 def test_nothing_is_chosen_if_all_answers_are_the_same(tmp_path: Path) -> None:
-    assert choose_pair(recorded(tmp_path, line("A1", "r0", CUT), line("B1", "r0", CUT))) is None
+    assert choose_pair(recorded(tmp_path, line("A1", "r0", X), line("B1", "r0", X))) is None
 
 
 @pytest.mark.parametrize(
     ("name", "hint"), [("B2", "known names: A1, B1"), ("a1", "archived starts are not in")]
 )
 def test_an_unknown_start_is_an_error_of_usage(tmp_path: Path, name: str, hint: str) -> None:
-    request = recorded(tmp_path, line("A1", "r0", CUT), line("B1", "r0", CUT))
+    request = recorded(tmp_path, line("A1", "r0", X), line("B1", "r0", X))
 
     with pytest.raises(UsageError) as raised:
         choose_pair(request, (name,))

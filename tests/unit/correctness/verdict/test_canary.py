@@ -14,21 +14,15 @@ from tests.unit.correctness.experiments import experiment, output, result
 from tests.unit.correctness.numbered import digest_at
 
 
-def test_a_changed_answer_is_found_in_equal_starts() -> None:
-    assert canary_detected(
-        experiment(result("A1", "one two"), result("B1", "one two")), ["r0", "r1"]
-    )
-
-
-def test_a_comparison_that_calls_everything_equal_is_found_out(
+def test_a_changed_answer_is_found_in_equal_starts_unless_the_comparison_calls_all_equal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    made = experiment(result("A1", "one two"), result("B1", "one two"))
+    assert canary_detected(made, ["r0", "r1"])
     monkeypatch.setattr(
         canary_module, "classify", lambda requests, _: dict.fromkeys(requests, DifferenceKind.EQUAL)
     )
-    assert not canary_detected(
-        experiment(result("A1", "one two"), result("B1", "one two")), ["r0", "r1"]
-    )
+    assert not canary_detected(made, ["r0", "r1"])
 
 
 def test_a_digest_that_ignores_its_input_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,17 +50,7 @@ def test_without_a_candidate_answer_there_is_nothing_to_change() -> None:
         output("one"),
         {"choices": [{"index": 0, "message": {"role": "assistant", "content": "x"}}]},
         {"choices": [{"index": 0, "text": "", "token_ids": [1, 2]}]},
-        {
-            "choices": [
-                {
-                    "index": 0,
-                    "message": {
-                        "role": "assistant",
-                        "tool_calls": [{"name": "f", "arguments": ""}],
-                    },
-                }
-            ]
-        },
+        {"choices": [{"index": 0, "message": {"tool_calls": [{"name": "f", "arguments": ""}]}}]},
     ],
 )
 def test_every_shape_of_answer_can_be_changed(said: dict[str, Any]) -> None:

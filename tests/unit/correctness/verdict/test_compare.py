@@ -126,11 +126,6 @@ def test_a_mix_that_chance_does_not_make_is_drift() -> None:
 
 
 def test_the_p_value_is_that_of_fishers_test_for_one_request() -> None:
-    # The margins are fixed: 7 of 10 starts say a. Labelings as extreme: those with all three x.
-    drift = archive_drift(answering("a" * 7), answering("xxx"))
-    # No answer is shared, so no test is needed.
-    assert drift is not None
-    assert drift.p is None
     drift = archive_drift(answering("a" * 12), answering("xxxa"))
     assert drift is not None
     # phi^2 is largest for the 13 labelings that hold all three x, of comb(16, 4).

@@ -151,19 +151,15 @@ def test_a_flake_is_mended_if_the_candidate_always_gives_the_baseline_s_usual_an
 
 def archived(*builds: tuple[str | None, str]) -> list[ArmStart]:
     """For each build its archived starts; a letter is a start's answer, `-` is none."""
-    starts: list[ArmStart] = []
-    for build, letters in builds:
-        for letter in letters:
-            starts.append(
-                ArmStart(
-                    arm=Arm.BASELINE,
-                    number=len(starts) + 1,
-                    answers={"r": None if letter == "-" else letter},
-                    archived=True,
-                    build=build,
-                )
-            )
-    return starts
+    given = [(build, letter) for build, letters in builds for letter in letters]
+    return [
+        replace(answering(A, number, letter), archived=True, build=build)
+        for number, (build, letter) in enumerate(given, 1)
+    ]
+
+
+def answering(arm: Arm, number: int, letter: str) -> ArmStart:
+    return ArmStart(arm=arm, number=number, answers={"r": None if letter == "-" else letter})
 
 
 def one_each(letters: str) -> list[ArmStart]:
@@ -172,11 +168,7 @@ def one_each(letters: str) -> list[ArmStart]:
 
 
 def candidate(letters: str) -> list[ArmStart]:
-    starts = []
-    for number, letter in enumerate(letters, 1):
-        answers: dict[str, Answer] = {"r": None if letter == "-" else letter}
-        starts.append(ArmStart(arm=Arm.CANDIDATE, number=number, answers=answers))
-    return starts
+    return [answering(B, number, letter) for number, letter in enumerate(letters, 1)]
 
 
 def class_of(starts: list[ArmStart], answer: Answer) -> tuple[tuple[int, ...], int]:
@@ -200,27 +192,27 @@ def is_usual(starts: list[ArmStart], answer: Answer) -> bool:
     return is_usual_in_archive(classes, places_of(starts, Rules()), number)
 
 
-def test_one_bad_build_excuses_nothing() -> None:
-    assert not is_licensed(one_each("x" + "a" * 19) + candidate("x"), "x")
+@pytest.mark.parametrize(
+    ("builds", "shown", "answer", "expected"),
+    [
+        pytest.param("x" + "a" * 19, "x", "x", False, id="one-bad-build"),
+        pytest.param("xx" + "a" * 18, "x", "x", True, id="two-builds"),
+        pytest.param("xx" + "a" * 18, "xaaaaa", "x", True, id="as-rarely"),
+        pytest.param("xx" + "a" * 18, "xx", "x", False, id="a-rare-mode-made-permanent"),
+        pytest.param("xx" + "a" * 18, "xx----", "x", False, id="no-answer-makes-no-share-smaller"),
+        pytest.param("xaxaxaxa", "xxx", "x", True, id="one-half"),
+        pytest.param("xaxaxaxa", "aaa", "a", True, id="the-other-half"),
+        pytest.param("-----", "-", None, False, id="no-answer"),
+    ],
+)
+def test_an_answer_is_licensed_by_two_builds_to_a_candidate_that_shows_it_as_rarely(
+    builds: str, shown: str, answer: Answer, expected: bool
+) -> None:
+    assert is_licensed(one_each(builds) + candidate(shown), answer) is expected
+
+
+def test_one_build_licenses_nothing() -> None:
     assert not licensed(1, 1, 1, 1)
-
-
-def test_two_builds_license_a_candidate_that_shows_it_as_rarely() -> None:
-    starts = one_each("xx" + "a" * 18)
-    assert is_licensed(starts + candidate("x"), "x")
-    assert is_licensed(starts + candidate("xaaaaa"), "x")
-
-
-def test_a_rare_mode_made_permanent_is_not_licensed() -> None:
-    starts = one_each("xx" + "a" * 18)
-    assert not is_licensed(starts + candidate("xx"), "x")
-    assert not is_licensed(starts + candidate("xxx"), "x")
-
-
-def test_two_modes_of_one_half_license_one_another() -> None:
-    starts = one_each("xaxaxaxa")
-    assert is_licensed(starts + candidate("xxx"), "x")
-    assert is_licensed(starts + candidate("aaa"), "a")
 
 
 def test_many_starts_of_one_build_are_one_build() -> None:
@@ -243,19 +235,10 @@ def test_starts_of_unknown_builds_are_one_build_together() -> None:
     assert not is_licensed(archived((None, "xxxx")) + candidate("x"), "x")
 
 
-def test_no_answer_licenses_no_answer() -> None:
-    assert not is_licensed(one_each("-----") + candidate("-"), None)
-
-
 def test_starts_of_today_are_no_builds_of_the_archive() -> None:
-    today = [ArmStart(arm=Arm.BASELINE, number=1, answers={"r": "x"})]
+    today = [answering(A, 1, "x")]
     assert independent_builds(today) == 0
     assert not is_licensed(today + candidate("x"), "x")
-
-
-def test_a_candidate_start_without_any_answer_makes_no_share_smaller() -> None:
-    starts = one_each("xx" + "a" * 18)
-    assert not is_licensed(starts + candidate("xx----"), "x")
 
 
 @pytest.mark.parametrize(

@@ -36,21 +36,29 @@ def baseline(number: int = 1, **changes: Any) -> ArmStart:
 
 
 def candidate(number: int = 1, **changes: Any) -> ArmStart:
-    fields: dict[str, Any] = {"answers": ANSWERS, **changes}
-    return ArmStart(arm=Arm.CANDIDATE, number=number, **fields)
+    return replace(baseline(number, **changes), arm=Arm.CANDIDATE)
 
 
 def verdict(*starts: ArmStart, rules: Rules | None = None) -> Verdict:
     return decide(starts, IDS, rules or Rules(), complete=True).verdict
 
 
+def asked(count: int, prompt: str = "p{}", **body: Any) -> list[Request]:
+    """So many different prompts; `{}` is the number of each."""
+    return [
+        Request(
+            id=f"r{n}",
+            path="/v1/completions",
+            body={"prompt": prompt.format(n), **body},
+            line=n + 1,
+        )
+        for n in range(count)
+    ]
+
+
 def looks(*texts: str, ended: str = "stop", **body: Any) -> AnswerLooks:
     """Of one answer to each of as many different prompts, with the finish reason `ended`."""
-    requests = []
-    for number in range(len(texts)):
-        prompt = {"prompt": f"p{number}", **body}
-        request = Request(id=f"r{number}", path="/v1/completions", body=prompt, line=number + 1)
-        requests.append(request)
+    requests = asked(len(texts), **body)
     taken = LooksOfAnswers(requests)
     for request, text in zip(requests, texts, strict=True):
         choice = {"index": 0, "text": text, "finish_reason": ended}
@@ -136,6 +144,7 @@ def test_void_evidence_can_be_a_warning() -> None:
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
+        # One answer to every prompt.
         (looks("same words", "same words", "same words"), Verdict.VOID),
         (looks("same words", "same words", "other words"), Verdict.PASS),
         # Two prompts may well have one answer.
@@ -143,10 +152,21 @@ def test_void_evidence_can_be_a_warning() -> None:
         # A label, and a choice among labels.
         (looks("positive", "positive", "positive"), Verdict.PASS),
         (looks("a b", "a b", "a b", guided_choice=["a b", "c"]), Verdict.PASS),
+        # Answers that all end at their first token.
+        (looks("a", "b", "c", ended="length"), Verdict.VOID),
+        (looks("a", "b", "c", ended="length", max_tokens=16), Verdict.VOID),
+        (looks("a", "b", "c", ended="length", max_tokens=1), Verdict.PASS),
+        (looks("a", "b", "c d", ended="length", max_tokens=16), Verdict.PASS),
+        (looks("a", "b", "c", max_tokens=16), Verdict.PASS),
     ],
 )
-def test_one_answer_to_every_prompt_proves_nothing(seen: AnswerLooks, expected: Verdict) -> None:
+def test_one_answer_to_every_prompt_and_answers_of_one_token_prove_nothing(
+    seen: AnswerLooks, expected: Verdict
+) -> None:
     assert verdict(baseline(looks=seen), candidate(looks=seen)) is expected
+
+
+ONE, OTHER = (AnswerLooks(models={"r0": name}) for name in "mn")
 
 
 def test_one_answer_may_be_right_if_the_control_changes_it() -> None:
@@ -156,52 +176,24 @@ def test_one_answer_may_be_right_if_the_control_changes_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "expected"),
+    ("starts", "expected"),
     [
-        (looks("a", "b", "c", ended="length"), Verdict.VOID),
-        (looks("a", "b", "c", ended="length", max_tokens=16), Verdict.VOID),
-        (looks("a", "b", "c", ended="length", max_tokens=1), Verdict.PASS),
-        (looks("a", "b", "c d", ended="length", max_tokens=16), Verdict.PASS),
-        (looks("a", "b", "c", max_tokens=16), Verdict.PASS),
+        ([baseline(looks=ONE), baseline(2, looks=OTHER), candidate(looks=ONE)], Verdict.VOID),
+        ([baseline(looks=ONE), candidate(looks=ONE), candidate(2, looks=OTHER)], Verdict.VOID),
+        # Arms may serve two models on purpose, and an archived start was judged by its own build.
+        ([baseline(looks=ONE), candidate(looks=OTHER)], Verdict.PASS),
+        ([baseline(archived=True, looks=ONE), baseline(looks=OTHER), candidate()], Verdict.PASS),
     ],
 )
-def test_answers_that_all_end_at_their_first_token_prove_nothing(
-    seen: AnswerLooks, expected: Verdict
+def test_starts_of_one_arm_that_serve_two_models_prove_nothing(
+    starts: list[ArmStart], expected: Verdict
 ) -> None:
-    assert verdict(baseline(looks=seen), candidate(looks=seen)) is expected
-
-
-@pytest.mark.parametrize("arm", Arm)
-def test_starts_of_one_arm_that_serve_two_models_prove_nothing(arm: Arm) -> None:
-    one = AnswerLooks(models={"r0": "m"})
-    other = AnswerLooks(models={"r0": "n"})
-    starts = [
-        baseline(looks=one),
-        baseline(2, looks=other if arm is Arm.BASELINE else one),
-        candidate(looks=one),
-        candidate(2, looks=other if arm is Arm.CANDIDATE else one),
-    ]
-    assert verdict(*starts) is Verdict.VOID
-
-
-def test_arms_may_serve_two_models_on_purpose() -> None:
-    one = AnswerLooks(models={"r0": "m"})
-    other = AnswerLooks(models={"r0": "n"})
-    assert verdict(baseline(looks=one), candidate(looks=other)) is Verdict.PASS
-
-
-def test_archived_starts_were_judged_by_their_own_build() -> None:
-    old = baseline(archived=True, looks=AnswerLooks(models={"r0": "m"}))
-    new = baseline(looks=AnswerLooks(models={"r0": "n"}))
-    assert verdict(old, new, candidate()) is Verdict.PASS
+    assert verdict(*starts) is expected
 
 
 def hollow(*answers: str, prompt: str = "Name the rivers of country {}, please.") -> AnswerLooks:
     """How a server looks that gives these answers to as many prompts; `{}` is the prompt."""
-    requests = [
-        Request(id=f"r{n}", path="/v1/completions", body={"prompt": prompt.format(n)}, line=n + 1)
-        for n in range(len(answers))
-    ]
+    requests = asked(len(answers), prompt)
     looks = LooksOfAnswers(requests)
     for request, answer in zip(requests, answers, strict=True):
         text = answer.format(request.body["prompt"])
@@ -246,15 +238,7 @@ def answered(body: dict[str, Any] | None = None, **changes: Any) -> AnswerLooks:
     logprobs = {"tokens": words, "token_logprobs": numbers, **changes.pop("logprobs", {})}
     choice = {"text": " ".join(words), "finish_reason": "stop", "logprobs": logprobs, **changes}
     counted = choice.pop("counted", 12)
-    taken = LooksOfAnswers(
-        Request(
-            id=f"r{number}",
-            path="/v1/completions",
-            body={"prompt": f"p{number}", "logprobs": 1, **(body or {})},
-            line=number + 1,
-        )
-        for number in range(3)
-    )
+    taken = LooksOfAnswers(asked(3, logprobs=1, **(body or {})))
     for number in range(3):
         count = {} if counted is None else {"completion_tokens": counted}
         taken.add(f"r{number}", {"choices": [choice], **count}, {})
@@ -271,10 +255,7 @@ def flaw(looks: AnswerLooks) -> str:
     ("changes", "reason"),
     [
         ({"counted": 0}, "its usage counts 0 tokens, and its text has 12 words"),
-        (
-            {"counted": 3, "logprobs": {"tokens": None}},
-            "counts 3 tokens, and its text has 12 words",
-        ),
+        ({"counted": 3, "logprobs": {"tokens": None}}, "counts 3 tokens, and its text has 12"),
         ({"counted": 6}, "list 12 tokens, and its usage counts 6"),
         ({"logprobs": {"tokens": ["aword"]}}, "list 1 tokens, and these are not its whole text"),
         ({"logprobs": {"tokens": ["aword"]}, "counted": None}, "list 1 tokens"),
