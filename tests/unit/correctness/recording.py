@@ -121,8 +121,9 @@ def take_up(directory: Path) -> Resumed:
     return resume(directory, IDENTITY, ids=IDS, passes=PASSES, arms=ARMS)
 
 
-def go_on(directory: Path, size: int, progress: Callable[[str], None]) -> None:
-    """Begin the run in `directory`, or take it up, and make all its starts; `progress` hears of each step."""
+def report(directory: Path, size: int, connection: Connection) -> None:
+    """Begin the run in `directory`, or take it up, and make all its starts; `connection` hears of each step."""
+    progress = connection.send
     begun = (directory / "run.json").exists()
     progress("begun")
     if not begun:
@@ -134,11 +135,6 @@ def go_on(directory: Path, size: int, progress: Callable[[str], None]) -> None:
             if name not in done:
                 _make(name, size, samples, starts, progress)
     progress(END)
-
-
-def report(directory: Path, size: int, connection: Connection) -> None:
-    """As `go_on`, in a process of its own."""
-    go_on(directory, size, connection.send)
 
 
 def _make(

@@ -70,13 +70,14 @@ def test_the_facts_of_the_run_stand_beside_those_of_the_answers(tmp_path: Path) 
         (ExperimentEnding.SIGHUP, ErrorKind.SIGHUP),
     ],
 )
-def test_an_interrupted_experiment_has_no_verdict_and_no_cases(
+def test_an_interrupted_experiment_has_no_verdict_no_cases_and_the_command_that_goes_on(
     tmp_path: Path, ending: ExperimentEnding, kind: ErrorKind
 ) -> None:
     outcome = concluded(tmp_path, experiment(*SAME, ending=ending))
     assert outcome.verdict is None
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.findings, outcome.cases) == (kind, (), ())
+    assert f"`ci-doctor correctness --resume {tmp_path}/report`" in (outcome.error.hint or "")
     assert outcome.summary == f"interrupted by {ending} after 2 starts; every process was stopped"
     assert len(outcome.attempts) == 2
     assert facts_of(outcome).schedule is None
@@ -117,10 +118,7 @@ def test_only_what_another_start_may_settle_is_told_to_go_on(
         assert remedy in said
 
 
-def test_an_interrupted_run_gives_the_command_that_goes_on(tmp_path: Path) -> None:
-    outcome = concluded(tmp_path, experiment(*SAME, ending=ExperimentEnding.SIGINT))
-    assert outcome.error is not None
-    assert f"`ci-doctor correctness --resume {tmp_path}/report`" in (outcome.error.hint or "")
+def test_a_run_that_is_interrupted_before_its_first_end_cannot_go_on(tmp_path: Path) -> None:
     at_once = concluded(tmp_path, experiment(ending=ExperimentEnding.SIGINT))
     assert at_once.error is not None
     assert at_once.error.hint == "no start was finished: run it again"

@@ -71,14 +71,6 @@ def test_a_label_and_its_probabilities_are_the_answer() -> None:
     assert canonical.meta["id"] == "classify-1"
 
 
-def test_other_probabilities_below_one_label_leave_the_words_the_same() -> None:
-    value = {"data": [{"index": 0, "label": "a", "probs": [0.75, 0.25]}]}
-    other = {"data": [{"index": 0, "label": "a", "probs": [0.5, 0.5]}]}
-    one, two = read(CLASSIFY, value), read(CLASSIFY, other)
-    assert one.digest != two.digest
-    assert parts(one.output).words == parts(two.output).words
-
-
 @pytest.mark.parametrize(
     ("value", "numbers"),
     [

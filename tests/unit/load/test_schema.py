@@ -133,7 +133,6 @@ def test_no_json_crashes_it(value: Any, streamed: bool) -> None:
         "an error at the end": [{"choices": [END]}, {"object": "error", "message": "dead"}],
         "a chunk of nothing": [{"choices": [END]}, {}],
         "no word": [text_chunk("a", finish_reason=5), {"choices": [END]}],
-        "aborted": [text_chunk("a", finish_reason="abort")],
     },
 )
 def test_a_stream_that_was_cut_is_no_answer_though_it_says_done(

@@ -30,8 +30,7 @@ from tests.unit.correctness.experiments import (
     first_look,
     result,
 )
-
-LOG = str(DIRECTORY / "logs/A1/vllm-1.log")
+from tests.unit.correctness.report.recorded_runs import answer
 
 
 @pytest.mark.parametrize(
@@ -58,14 +57,10 @@ def test_no_case_passes_where_the_evidence_proves_nothing(
 
 
 def test_an_attempt_says_how_a_start_ended() -> None:
+    log = str(DIRECTORY / "logs/A1/vllm-1.log")
+    service = ServiceRun(name="vllm", log=log, started_at=7.0, ready_s=3.125, peak_rss=4096)
     made = experiment(
-        result(
-            "A1",
-            "x x",
-            services=(
-                ServiceRun(name="vllm", log=LOG, started_at=7.0, ready_s=3.125, peak_rss=4096),
-            ),
-        ),
+        result("A1", "x x", services=(service,)),
         result("B1", "x -"),
         result("A2", "- -", failure=DEATH),
         result("B2", "x -", failure=DEATH),
@@ -97,9 +92,8 @@ def test_what_the_policy_lets_pass_is_no_error_to_a_reader_that_only_counts() ->
     made = experiment(result("A1", "x x"), result("B1", "x y"))
     decision = replace(decided(made), verdict=Verdict.PASS)
 
-    assert [case.outcome for case in figures.cases(decision, ["r0", "r1"], {})] == [
-        CaseOutcome.PASSED
-    ] * 2
+    cases = figures.cases(decision, ["r0", "r1"], {})
+    assert [case.outcome for case in cases] == [CaseOutcome.PASSED] * 2
 
 
 def test_a_warm_up_is_an_attempt_that_is_not_compared() -> None:
@@ -127,13 +121,8 @@ def test_the_facts_are_figures_that_json_can_hold() -> None:
     assert told["differences_by"] == {
         "near-tie": 0, "numbers": 0, "missing": 0, "unknown": 1, "length": 0, "hard": 0,
     }  # fmt: skip
-    assert told["divergence"] == {
-        "unit": "character",
-        "positions": [0],
-        "min": 0,
-        "median": 0,
-        "max": 0,
-    }
+    where = {"positions": [0], "min": 0, "median": 0, "max": 0}
+    assert told["divergence"] == {"unit": "character", **where}
     assert told["test"] is None or told["test"]["alpha"] == 0.05
 
 
@@ -193,21 +182,13 @@ def test_programs_too_are_told_nothing_of_starts_that_answered_nothing() -> None
 
 
 def test_a_log_probability_of_the_aligned_ones_is_told_token_by_token() -> None:
-    def said(token: str, other: str) -> dict[str, Any]:
-        top = [{"a": -0.5, "c": -2.0}, {token: -0.70, other: -0.75}]
-        logprobs = {"tokens": ["a", token], "token_logprobs": [-0.5, -0.70], "top_logprobs": top}
-        return {"choices": [{"index": 0, "text": f"a{token}", "logprobs": logprobs}]}
-
-    outputs = [said("x", "y"), said("y", "x")]
+    outputs = [answer("a", "x"), answer("a", "y")]
     results = [
-        replace(result(name, name[0].lower()), digests={"r0": {1: digest(each)}})
+        result(name, name[0].lower(), digests={"r0": {1: digest(each)}})
         for name, each in zip(("A1", "B1"), outputs, strict=True)
     ]
-    made = Experiment(
-        results=tuple(results),
-        outputs={digest(each): each for each in outputs},
-        ending=ExperimentEnding.COMPLETE,
-    )
+    known = {digest(each): each for each in outputs}
+    made = replace(experiment(*results), outputs=known)
     decision = decided(made, 1)
     (told,) = facts(made, decision, differences(made, decision, ["r0"])).aligned
 
@@ -215,8 +196,8 @@ def test_a_log_probability_of_the_aligned_ones_is_told_token_by_token() -> None:
     assert json.loads(msgspec.json.encode(told.logprobs)) == [
         {
             "at": 0,
-            "left": [["a", -0.5], ["c", -2.0]],
-            "right": [["a", -0.5], ["c", -2.0]],
+            "left": [["a", -0.25], ["z", -3.0]],
+            "right": [["a", -0.25], ["z", -3.0]],
             "ulp": 0,
         },
         {

@@ -13,7 +13,6 @@ from ci_doctor.correctness.verdict.differences import (
     is_noise,
     is_steady_noise,
     is_usual_in_archive,
-    licensed,
     mended,
     places_of,
 )
@@ -209,10 +208,6 @@ def test_an_answer_is_licensed_by_two_builds_to_a_candidate_that_shows_it_as_rar
     builds: str, shown: str, answer: Answer, expected: bool
 ) -> None:
     assert is_licensed(one_each(builds) + candidate(shown), answer) is expected
-
-
-def test_one_build_licenses_nothing() -> None:
-    assert not licensed(1, 1, 1, 1)
 
 
 def test_many_starts_of_one_build_are_one_build() -> None:
