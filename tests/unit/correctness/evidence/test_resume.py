@@ -81,18 +81,14 @@ def test_the_control_of_a_recorded_start_comes_from_its_record() -> None:
     assert start.result() == made
 
 
-LEFT = LeftBehind(
-    things=(
-        LeftThing(
-            kind=LeftKind.SHARED_MEMORY, name="/dev/shm/x", services=("v",), why="w", strict=True
-        ),
-    )
+THING = LeftThing(
+    kind=LeftKind.SHARED_MEMORY, name="/dev/shm/x", services=("v",), why="w", strict=True
 )
 STOPPED = StopResult(
     duration_s=1.0,
     killed=(NamedProcess(pid=7, name="python"),),
     not_released=("8.0 GB",),
-    left_behind=LEFT,
+    left_behind=LeftBehind(things=(THING,)),
 )
 
 KILLS = 104
@@ -129,9 +125,9 @@ def test_finished_starts_come_back_as_they_were(run: Recording) -> None:
 
 
 def test_what_the_proof_missed_is_still_missing(run: Recording) -> None:
-    tally_start = run.start("A1", finished=False).start
-    other = Recording(run.directory)
-    other.start("B1", start=replace(tally_start, arm=Arm.CANDIDATE, proof_missing=("no counter",)))
+    start = run.start("A1", finished=False).start
+    start = replace(start, arm=Arm.CANDIDATE, proof_missing=("no counter",))
+    Recording(run.directory).start("B1", start=start)
     assert take_up(run.directory).results[0].start.proof_missing == ("no counter",)
 
 
@@ -447,8 +443,7 @@ def stopped(name: str) -> StopResult:
 
 
 def write(directory: Path, name: str, **changes: Any) -> None:
-    arm = Arm.BASELINE if name[0] == "A" else Arm.CANDIDATE
-    tally = Tally(arm=arm, number=int(name[1:]), ids=IDS, passes=PASSES)
+    tally = Tally(arm=arm_of(name), number=int(name[1:]), ids=IDS, passes=PASSES)
     with StartWriter(directory, Redactor([SECRET]), append=True) as writer:
         writer.write(result(tally, directory, **{"samples": 6, **changes}))
 

@@ -191,19 +191,15 @@ def decided(
     return (asked[0] if asked else None), run
 
 
-def test_the_first_wave_starts_both_ends_three_times(
+def test_the_first_wave_starts_both_ends_three_times_if_there_is_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task, _ = decided(monkeypatch, prepared(tmp_path), None, gathered())
+    one = prepared(tmp_path)
+    task, _ = decided(monkeypatch, one, None, gathered())
     assert task is not None
     assert task.waves == (tuple((place,) for place in range(6)),)
     assert [each.point for each in task.points] == ["0", "3"] * 3
-
-
-def test_a_first_job_without_time_asks_for_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task, run = decided(monkeypatch, prepared(tmp_path), None, gathered(), 0.0)
+    task, run = decided(monkeypatch, one, None, gathered(), 0.0)
     assert task is None
     assert "budget" in run.stopped
 

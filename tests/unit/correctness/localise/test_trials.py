@@ -67,21 +67,20 @@ def test_of_a_flaky_run_the_pairs_that_differ_are_counted(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("baseline", "candidate"),
-    [(["one u"], ["one u"]), (["one u", "one w"], ["one v"]), (["- -"] * 4, ["one u"] * 6)],
+    ("baseline", "candidate", "verdict"),
+    [
+        (["one u"], ["one u"], Verdict.PASS),
+        (["one u", "one w"], ["one v"], Verdict.INCONCLUSIVE),
+        (["- -"] * 4, ["one u"] * 6, Verdict.VOID),
+        # A candidate that answers nothing.
+        (["one u"] * 5, ["- -"] * 6, Verdict.REGRESSION),
+    ],
 )
-def test_a_pass_noise_that_is_undecided_and_void_have_nothing_to_localise(
-    tmp_path: Path, baseline: Sequence[str], candidate: Sequence[str]
+def test_what_shows_no_difference_of_answers_beyond_noise_has_nothing_to_localise(
+    tmp_path: Path, baseline: Sequence[str], candidate: Sequence[str], verdict: Verdict
 ) -> None:
     subject, decision = found(tmp_path, experiment(*arms(baseline, candidate)))
-    assert decision.verdict not in {Verdict.REGRESSION, Verdict.FLAKY}
-    assert subject is None
-
-
-def test_a_candidate_that_answers_nothing_has_nothing_to_localise(tmp_path: Path) -> None:
-    subject, decision = found(tmp_path, experiment(*arms(["one u"] * 5, ["- -"] * 6)))
-    assert decision.verdict is Verdict.REGRESSION
-    assert subject is None
+    assert (decision.verdict, subject) == (verdict, None)
 
 
 def test_what_is_undecided_is_localised_where_the_baseline_never_varied(tmp_path: Path) -> None:

@@ -100,6 +100,8 @@ def verdict(
         ("xy xz", "xw", Verdict.INCONCLUSIVE),
         ("xy xz", "wy wz", Verdict.INCONCLUSIVE),
         ("xy xz", "x- xz", Verdict.INCONCLUSIVE),
+        # ... which a mode that one baseline start took alone does not excuse
+        ("xxxxx yyyyx xxxxx", "xxxxw yyyyx xxxxw xxxxw", Verdict.INCONCLUSIVE),
         # the baseline is always the same, the candidate sometimes
         ("xy xy", "xy xz", Verdict.INCONCLUSIVE),
         ("xy xy", "xy x-", Verdict.INCONCLUSIVE),
@@ -128,6 +130,8 @@ def verdict(
         ("xy xy", "--^ --^", Verdict.INFRA),
         ("xy --!", "xy", Verdict.FLAKY),
         ("xy --!", "xz xz", Verdict.INCONCLUSIVE),
+        # starts die as often in both arms
+        ("6*xy 2*--!", "7*xy --!", Verdict.FLAKY),
         # an outside cause is not held against an arm that also worked
         ("--^ xy", "xy", Verdict.PASS),
         ("5*xy", "--^ 3*xz", Verdict.REGRESSION),
@@ -277,10 +281,8 @@ def test_never_the_answer_of_a_stable_baseline_is_a_regression(
     baseline: ArmStart, candidates: list[ArmStart], copies: int
 ) -> None:
     others = [replace(each, answers={**each.answers, "r0": "w"}) for each in candidates]
-    assert (
-        decide([baseline] * copies + others, REQUESTS, RULES, complete=True).verdict
-        is Verdict.REGRESSION
-    )
+    decision = decide([baseline] * copies + others, REQUESTS, RULES, complete=True)
+    assert decision.verdict is Verdict.REGRESSION
 
 
 @given(st.lists(healthy(A), min_size=1, max_size=4), st.data(), st.booleans())
@@ -366,27 +368,12 @@ def test_requests_that_fail_at_times_in_both_arms_neither_block_nor_license() ->
     assert verdict(failing, "-xxxx -xxxx -xxxx -xxxx") is Verdict.INCONCLUSIVE
 
 
-def test_a_mode_that_one_baseline_start_took_alone_excuses_nothing() -> None:
-    assert verdict("xxxxx yyyyx xxxxx", "xxxxw yyyyx xxxxw xxxxw") is Verdict.INCONCLUSIVE
-
-
 # --- words and numbers ---
 
 
-def numbered(arm: Arm, number: int, mode: str, words: str) -> ArmStart:
-    """A start whose log-probabilities are of `mode` in every answer."""
-    answers = {f"r{index}": f"{word} {mode}" for index, word in enumerate(words)}
-    return ArmStart(
-        arm=arm,
-        number=number,
-        answers=answers,
-        levels={AnswerLevel.TOKENS: {f"r{index}": word for index, word in enumerate(words)}},
-    )
-
-
 def test_numbers_alone_are_a_regression_too() -> None:
-    made = [numbered(A, number, "a", "xyz") for number in range(1, 6)]
-    made += [numbered(B, number, "b", "xyz") for number in range(1, 4)]
+    tokens = {AnswerLevel.TOKENS: {"r0": "x", "r1": "y", "r2": "z"}}
+    made = [replace(each, levels=tokens) for each in starts("5*abc", "3*def")]
     assert decide(made, ["r0", "r1", "r2"], RULES, complete=True).verdict is Verdict.REGRESSION
 
 
@@ -463,10 +450,6 @@ def test_a_candidate_that_wavers_where_the_baseline_is_steady_is_no_fault_of_the
 )
 def test_what_the_baseline_never_showed_is_no_flake_of_it(baseline: str, candidate: str) -> None:
     assert verdict(baseline, candidate) in {Verdict.INCONCLUSIVE, Verdict.REGRESSION}
-
-
-def test_starts_that_die_as_often_in_both_arms_are_a_flake() -> None:
-    assert verdict("6*xy 2*--!", "7*xy --!") is Verdict.FLAKY
 
 
 def test_a_candidate_that_mends_a_flake_is_told_so_and_is_no_regression() -> None:
