@@ -86,7 +86,10 @@ def test_no_more_requests_than_wanted_are_under_way_and_no_fewer() -> None:
         (http(ANSWER)[:-3], "RemoteProtocolError: peer closed connection"),
         (http(b"\xff\x00", "404 Not Found"), "HTTP 404: \ufffd\x00"),
         (http(b"nonsense", headers="Content-Encoding: gzip\r\n"), "DecodingError"),
-        (http(json.dumps({"choices": [{"text": "a"}] * 2}).encode()), "2 choices in the answer, 1"),
+        (
+            http(json.dumps({"choices": [{"text": "a"}] * 2}).encode()),
+            "2 choices in the answer, 1 were requested",
+        ),
     ],
 )
 def test_what_is_no_answer_becomes_an_error_in_words(reply: bytes, said: str) -> None:

@@ -54,7 +54,12 @@ GOOD = '{"id": "r0", "body": {"prompt": "a"}}'
     ("name", "content", "said", "hint"),
     [
         ("a.json", f"[{GOOD}]", "a.json: a JSON array", "one JSON object a line: jq -c '.[]' "),
-        ("a.json", f"[\n  {GOOD}\n]", "a.json: a JSON array", "a line: jq -c '.[]' "),
+        (
+            "a.json",
+            f"[\n  {GOOD}\n]",
+            "a.json: a JSON array",
+            "one JSON object a line: jq -c '.[]' ",
+        ),
         ("a.json", f'{{"tests": [{GOOD}]}}', "with the array `tests`", "jq -c '.\"tests\"[]' "),
         ("a.jsonl", '{\n"id": "r0",\n"body": {}\n}', "JSON with other line ends", "jq -c . "),
         ("a.jsonl", GOOD + GOOD, "JSON with other line ends", "jq -c . "),
@@ -158,12 +163,15 @@ def test_an_answer_may_be_asked_for_as_a_stream(tmp_path: Path) -> None:
     assert read_requests(written(tmp_path, json.dumps({"id": "a", "body": body})))[0].body == body
 
 
+NONE = "no protocol is known for the path"
+
+
 @pytest.mark.parametrize(
     ("key", "value", "said", "hint"),
     [
-        ("path", "/v1/embedings", "no protocol is known for the path", "`/v1/embeddings`?"),
-        ("path", "/my/model", "for the path `/my/model`", "/v1/chat/completions"),
-        ("path", "/my/model", "for the path `/my/model`", "/v1/rerank"),
+        ("path", "/v1/embedings", f"{NONE} `/v1/embedings`", "did you mean `/v1/embeddings`?"),
+        ("path", "/my/model", f"{NONE} `/my/model`", "/v1/chat/completions"),
+        ("path", "/my/model", f"{NONE} `/my/model`", "/v1/rerank"),
         ("protocol", "chats", "there is no protocol", "did you mean `chat`?"),
         ("protocol", 3, "there is no protocol", "known"),
     ],

@@ -151,7 +151,12 @@ def test_no_beginning_of_a_stream_is_an_answer(answer: Answer, data: st.DataObje
         (stream([delta(content=["x"])]), r"delta.content`: Expected `str . null`, got `array`"),
         (stream([delta(audio={"data": "AA=="})]), "audio in a stream"),
         (of_choice(text="", finish_reason="abort"), "broke the answer off"),
-        (stream([{**LAST, "usage": 5}]), "`usage` is not an object"),
+        (
+            stream(
+                [{"choices": [{"text": "", "text2": [[]], "finish_reason": "stop"}], "usage": 5}]
+            ),
+            "`usage` is not an object",
+        ),
         (b'data: {"choices": [], "choices": []}\n\ndata: [DONE]\n\n', "stands twice"),
         (
             b'data: {"choices": [{"text": "a", "logprobs": {"x": [NaN]}}]}\n\ndata: [DONE]\n\n',

@@ -255,7 +255,10 @@ def flaw(looks: AnswerLooks) -> str:
     ("changes", "reason"),
     [
         ({"counted": 0}, "its usage counts 0 tokens, and its text has 12 words"),
-        ({"counted": 3, "logprobs": {"tokens": None}}, "counts 3 tokens, and its text has 12"),
+        (
+            {"counted": 3, "logprobs": {"tokens": None}},
+            "counts 3 tokens, and its text has 12 words",
+        ),
         ({"counted": 6}, "list 12 tokens, and its usage counts 6"),
         ({"logprobs": {"tokens": ["aword"]}}, "list 1 tokens, and these are not its whole text"),
         ({"logprobs": {"tokens": ["aword"]}, "counted": None}, "list 1 tokens"),
