@@ -336,16 +336,10 @@ def test_the_commit_is_kept_beside_each_pinned_variable() -> None:
 
 
 VLLM_LIKE = """
-import os
 from setuptools import setup
 from setuptools_scm import get_version
-from torch.utils.cpp_extension import CUDA_HOME
-
 def get_vllm_version() -> str:
-    version = get_version(write_to="vllm/_version.py")
-    sep = "+" if "+" not in version else "."
-    return f"{version}{sep}cu128"
-
+    return f"{get_version(write_to='vllm/_version.py')}+cu128"
 setup(version=get_vllm_version(), ext_modules=[])
 """
 

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code that a build runs to get a version: each is a finding, and never "nothing to pin"."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from ci_doctor.environment.detection import git_command, git_reader, literal_name, read_project
 from ci_doctor.environment.project import Project
+from tests.support.cases import cases
+from tests.support.machine_trees import write_tree
 
 DYNAMIC = '[project]\nname = "x"\ndynamic = ["version"]\n'
 DESCRIBES = 'import subprocess\n__version__ = subprocess.getoutput("git describe --tags")\n'
@@ -17,180 +20,117 @@ def backend(name: str, *requires: str, more: str = "") -> str:
     return f'[build-system]\nrequires = [{listed}]\nbuild-backend = "{name}"\n{more}{DYNAMIC}'
 
 
-def project(root: Path, **files: str) -> Project:
-    for name, text in files.items():
-        path = root / name.replace("__s__", "/").replace("__d__", ".")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return read_project(root)
+def project(root: Path, files: Mapping[str, str]) -> Project:
+    return read_project(write_tree(root, files))
 
 
 SETUPTOOLS = backend("setuptools.build_meta", "setuptools")
+ATTR = SETUPTOOLS + '[tool.setuptools.dynamic]\nversion = {attr = "x.__version__"}\n'
+CFG = "[metadata]\nname = x\nversion = attr: x.__version__\n"
 MESON = backend("mesonpy", "meson-python")
+MESON_GIT = "project('x', 'c',\n  version: run_command('git', 'describe', '--tags', check: true).stdout().strip(),\n)\n"
+MESON_SCRIPT = "project('x', 'c', version: run_command('tools/v.py').stdout())\n"
+HATCHLING = backend("hatchling.build", "hatchling")
+HATCH_CODE = HATCHLING + '[tool.hatch.version]\nsource = "code"\npath = "v.py"\n'
+HATCH_HOOK = HATCHLING + "[tool.hatch.metadata.hooks.custom]\n"
+IN_TREE = backend("build_x", "setuptools", more='backend-path = ["tools"]\n')
+FLIT = backend("flit_core.buildapi", "flit_core")
+SCIKIT = (
+    backend("scikit_build_core.build", "scikit-build-core")
+    + '[tool.scikit-build.metadata.version]\nprovider = "v"\nprovider-path = "tools"\n'
+)
+NAMED = backend("some.backend", "some", "some-git-versioning")
+PBR = "from setuptools import setup\nsetup(setup_requires=['pbr>=2'], pbr=True)\n"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("files", "tool"),
-    [
-        pytest.param(
-            {
-                "pyproject__d__toml": SETUPTOOLS
-                + '[tool.setuptools.dynamic]\nversion = {attr = "x.__version__"}\n',
-                "x__s____init____d__py": DESCRIBES,
-            },
+    {
+        "attr": (
+            {"pyproject.toml": ATTR, "x/__init__.py": DESCRIBES},
             "git describe in x/__init__.py",
-            id="attr",
         ),
-        pytest.param(
+        "attr through another module": (
             {
-                "pyproject__d__toml": SETUPTOOLS
-                + '[tool.setuptools.dynamic]\nversion = {attr = "x.__version__"}\n',
-                "src__s__x__s____init____d__py": "from ._v import __version__\n",
-                "src__s__x__s___v__d__py": DESCRIBES,
+                "pyproject.toml": ATTR,
+                "src/x/__init__.py": "from ._v import __version__\n",
+                "src/x/_v.py": DESCRIBES,
             },
             "git describe in src/x/_v.py",
-            id="attr through another module",
         ),
-        pytest.param(
-            {
-                "pyproject__d__toml": backend("setuptools.build_meta", "setuptools"),
-                "setup__d__cfg": "[metadata]\nname = x\nversion = attr: x.__version__\n",
-                "x__d__py": DESCRIBES,
-            },
+        "attr in setup.cfg": (
+            {"pyproject.toml": SETUPTOOLS, "setup.cfg": CFG, "x.py": DESCRIBES},
             "git describe in x.py",
-            id="attr in setup.cfg",
         ),
-        pytest.param(
-            {
-                "pyproject__d__toml": MESON,
-                "meson__d__build": "project('x', 'c',\n  version: run_command('git', 'describe', '--tags', check: true).stdout().strip(),\n)\n",
-            },
+        "meson.build": (
+            {"pyproject.toml": MESON, "meson.build": MESON_GIT},
             "git describe in meson.build",
-            id="meson.build",
         ),
-        pytest.param(
-            {
-                "pyproject__d__toml": MESON,
-                "meson__d__build": "project('x', 'c', version: run_command('tools/v.py').stdout())\n",
-                "tools__s__v__d__py": DESCRIBES,
-            },
+        "a script of meson.build": (
+            {"pyproject.toml": MESON, "meson.build": MESON_SCRIPT, "tools/v.py": DESCRIBES},
             "git describe in tools/v.py",
-            id="a script of meson.build",
         ),
-        pytest.param(
-            {
-                "pyproject__d__toml": backend("hatchling.build", "hatchling")
-                + '[tool.hatch.version]\nsource = "code"\npath = "v.py"\n',
-                "v__d__py": DESCRIBES,
-            },
+        "hatchling's code source": (
+            {"pyproject.toml": HATCH_CODE, "v.py": DESCRIBES},
             "git describe in v.py",
-            id="hatchling's code source",
         ),
-        pytest.param(
-            {
-                "pyproject__d__toml": backend(
-                    "build_x", "setuptools", more='backend-path = ["tools"]\n'
-                ),
-                "tools__s__build_x__d__py": DESCRIBES,
-            },
+        "a backend in the tree": (
+            {"pyproject.toml": IN_TREE, "tools/build_x.py": DESCRIBES},
             "git describe in tools/build_x.py",
-            id="a backend in the tree",
         ),
-        pytest.param(
-            {
-                "pyproject__d__toml": backend("flit_core.buildapi", "flit_core"),
-                "x__d__py": DESCRIBES,
-            },
-            "git describe in x.py",
-            id="flit_core",
-        ),
-        pytest.param(
-            {
-                "pyproject__d__toml": backend("hatchling.build", "hatchling")
-                + "[tool.hatch.metadata.hooks.custom]\n",
-                "hatch_build__d__py": DESCRIBES,
-            },
+        "flit_core": ({"pyproject.toml": FLIT, "x.py": DESCRIBES}, "git describe in x.py"),
+        "hatchling's metadata hook": (
+            {"pyproject.toml": HATCH_HOOK, "hatch_build.py": DESCRIBES},
             "git describe in hatch_build.py",
-            id="hatchling's metadata hook",
         ),
-        pytest.param(
-            {
-                "pyproject__d__toml": backend("scikit_build_core.build", "scikit-build-core")
-                + '[tool.scikit-build.metadata.version]\nprovider = "v"\nprovider-path = "tools"\n',
-                "tools__s__v__d__py": DESCRIBES,
-            },
+        "a provider of scikit-build-core": (
+            {"pyproject.toml": SCIKIT, "tools/v.py": DESCRIBES},
             "git describe in tools/v.py",
-            id="a provider of scikit-build-core",
         ),
-        pytest.param(
-            {"pyproject__d__toml": backend("some.backend", "some", "some-git-versioning")},
-            "some-git-versioning",
-            id="a requirement by its name",
-        ),
-        pytest.param(
-            {"setup__d__py": "from setuptools import setup\nsetup(setup_requires=['pbr>=2'], pbr=True)\n"},
-            "pbr",
-            id="pbr in setup_requires",
-        ),
-    ],
-)  # fmt: skip
+        "a requirement by its name": ({"pyproject.toml": NAMED}, "some-git-versioning"),
+        "pbr in setup_requires": ({"setup.py": PBR}, "pbr"),
+    },
+)
 def test_a_version_from_git_is_never_nothing_to_pin(
     tmp_path: Path, files: dict[str, str], tool: str
 ) -> None:
-    found = project(tmp_path, **files)
+    found = project(tmp_path, files)
     assert (found.tool, found.is_fixed) == (tool, False)
     assert found.advice
 
 
-@pytest.mark.parametrize(
+LITERAL = "project('x', 'c', version: '1.0')\nrun_command('git', 'describe')\n"
+SCM_FILES = (
+    backend("setuptools.build_meta", "setuptools", "setuptools-scm")
+    + '[tool.setuptools.dynamic]\nversion = {file = "V"}\n'
+)
+
+
+@cases(
     "files",
-    [
-        pytest.param(
-            {
-                "pyproject__d__toml": SETUPTOOLS
-                + '[tool.setuptools.dynamic]\nversion = {attr = "x.__version__"}\n',
-                "x__d__py": '__version__ = "1.0"\nimport git\n',
-            },
-            id="a literal attr",
-        ),
-        pytest.param(
-            {
-                "pyproject__d__toml": MESON,
-                "meson__d__build": "project('x', 'c', version: '1.0')\nrun_command('git', 'describe')\n",
-            },
-            id="a literal in meson.build",
-        ),
-        pytest.param(
-            {
-                "pyproject__d__toml": backend("setuptools.build_meta", "setuptools", "setuptools-scm")
-                + '[tool.setuptools.dynamic]\nversion = {file = "V"}\n',
-            },
-            id="setuptools-scm for its list of files",
-        ),
-    ],
-)  # fmt: skip
+    {
+        "a literal attr": {"pyproject.toml": ATTR, "x.py": '__version__ = "1.0"\nimport git\n'},
+        "a literal in meson.build": {"pyproject.toml": MESON, "meson.build": LITERAL},
+        "setuptools-scm for its list of files": {"pyproject.toml": SCM_FILES},
+    },
+)
 def test_a_version_that_stands_in_a_file_needs_no_pin(
     tmp_path: Path, files: dict[str, str]
 ) -> None:
-    assert project(tmp_path, **files).is_fixed
+    assert project(tmp_path, files).is_fixed
 
 
-def test_meson_that_runs_setuptools_scm_is_pinned_by_its_variable(tmp_path: Path) -> None:
-    found = project(
-        tmp_path,
-        pyproject__d__toml=MESON + "[tool.setuptools_scm]\n",
-        meson__d__build="project('x', 'c',\n  version: run_command(py, '-m', 'setuptools_scm').stdout(),\n)\n",
-    )
-    assert found.exported_variables == ("SETUPTOOLS_SCM_PRETEND_VERSION",)
-
-
-def test_flit_scm_reads_the_variable_without_a_name(tmp_path: Path) -> None:
-    found = project(
-        tmp_path,
-        pyproject__d__toml=backend("flit_scm:buildapi", "flit_scm") + "[tool.setuptools_scm]\n",
-    )
-    assert found.tool == "flit_scm"
-    assert found.exported_variables == ("SETUPTOOLS_SCM_PRETEND_VERSION",)
+def test_what_reads_the_variable_without_a_name_is_pinned_by_it(tmp_path: Path) -> None:
+    meson = {
+        "pyproject.toml": MESON + "[tool.setuptools_scm]\n",
+        "meson.build": "project('x', 'c',\n  version: run_command(py, '-m', 'setuptools_scm').stdout(),\n)\n",
+    }
+    flit = backend("flit_scm:buildapi", "flit_scm") + "[tool.setuptools_scm]\n"
+    of_meson = project(tmp_path / "meson", meson)
+    of_flit = project(tmp_path / "flit", {"pyproject.toml": flit})
+    assert of_flit.tool == "flit_scm"
+    for found in (of_meson, of_flit):
+        assert found.exported_variables == ("SETUPTOOLS_SCM_PRETEND_VERSION",)
 
 
 @pytest.mark.parametrize(
