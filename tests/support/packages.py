@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,37 @@ def copy_of(venv: Path, place: Path) -> Path:
 def site_of(python: Path) -> Path:
     """The site directory of a virtual environment with our own version."""
     return python.parent.parent / "lib" / f"python{VERSION}" / "site-packages"
+
+
+def write_script(path: Path, text: str = "") -> Path:
+    """A program of sh at `path`, in the place of what was there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def dist_info(
+    site: Path,
+    name: str,
+    version: str,
+    *requires: str,
+    record: str | None = None,
+    origin: object = None,
+) -> Path:
+    """The dist-info of a distribution without its files; `origin` is the content of direct_url.json."""
+    folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    folder.mkdir(parents=True)
+    headers = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+    headers += [f"Requires-Dist: {requirement}" for requirement in requires]
+    # What stands below the headers is no header.
+    (folder / "METADATA").write_text("\n".join([*headers, "", "Version: 0", ""]))
+    if record is not None:
+        (folder / "RECORD").write_text(record)
+    if origin is not None:
+        (folder / "direct_url.json").write_text(json.dumps(origin))
+    return folder
 
 
 def install(

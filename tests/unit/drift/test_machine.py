@@ -9,7 +9,7 @@ from ci_doctor.drift.compare import of_fact
 from ci_doctor.drift.machine import gpu_facts, read_machine
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.facts.preparing import Suspicion
-from tests.support.machine_trees import v2_tree
+from tests.support.machine_trees import v2_tree, write_tree
 
 _EVERYWHERE = {"cpu.architecture", "cpu.cores", "kernel", "locale", "ulimit.open-files"}
 
@@ -41,11 +41,9 @@ def test_recorded_files_are_read_below_the_root(tmp_path: Path) -> None:
         "proc/self/status": "Name:\tx\nUmask:\t0027\n",
         "etc/os-release": 'NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n',
     }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    root = write_tree(tmp_path, files)
 
-    facts = read_machine({"LANG": "de_DE.UTF-8"}, tmp_path, gpu_limit_s=15.0).facts
+    facts = read_machine({"LANG": "de_DE.UTF-8"}, root, gpu_limit_s=15.0).facts
 
     assert facts["memory"] == "16.4 GB"
     assert facts["umask"] == "0027"
@@ -73,17 +71,13 @@ def test_a_driver_that_hangs_is_unknown_and_the_rest_is_read(
 
 
 def test_parameters_of_the_kernel_are_facts(tmp_path: Path) -> None:
-    settings = tmp_path / "proc" / "sys"
-    pages = tmp_path / "sys" / "kernel" / "mm" / "transparent_hugepage"
-    for path, text in {
-        settings / "vm" / "max_map_count": "65530\n",
-        settings / "net" / "ipv4" / "ip_local_port_range": "32768\t60999\n",
-        pages / "enabled": "always [madvise] never\n",
-    }.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    files = {
+        "proc/sys/vm/max_map_count": "65530\n",
+        "proc/sys/net/ipv4/ip_local_port_range": "32768\t60999\n",
+        "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+    }
 
-    facts = read_machine({}, tmp_path, gpu_limit_s=15.0).facts
+    facts = read_machine({}, write_tree(tmp_path, files), gpu_limit_s=15.0).facts
 
     assert facts["sysctl.vm.max_map_count"] == "65530"
     assert facts["sysctl.net.ipv4.ip_local_port_range"] == "32768 60999"
@@ -131,16 +125,14 @@ def limits(memory: str, cpu: str) -> dict[str, str]:
 
 
 def test_toolkit_and_limits_are_facts(tmp_path: Path) -> None:
-    version = tmp_path / "opt/cuda/version.json"
-    version.parent.mkdir(parents=True)
-    version.write_text('{"cuda": {"version": "13.0.2"}}')
+    write_tree(tmp_path, {"opt/cuda/version.json": '{"cuda": {"version": "13.0.2"}}'})
     root = v2_tree(
         tmp_path,
         {"/ci": limits("8000000000", "150000"), "/ci/job": limits("max", "max")},
         own="/ci/job",
     )
 
-    facts = read_machine({"CUDA_HOME": str(version.parent)}, root, gpu_limit_s=15.0).facts
+    facts = read_machine({"CUDA_HOME": f"{root}/opt/cuda"}, root, gpu_limit_s=15.0).facts
 
     assert facts["cuda.toolkit"] == "13.0.2"
     assert (facts["limit.memory"], facts["limit.cpu"]) == ("8.0 GB", "1.5 CPUs")

@@ -18,6 +18,7 @@ from ci_doctor.drift.reading import (
     recorded_files,
 )
 from ci_doctor.drift.snapshot import digest_of
+from tests.support.packages import write_script
 from tests.support.wheels import add_package
 
 
@@ -181,9 +182,7 @@ def listed(
 ) -> SystemPackages:
     """The packages with these programs on PATH alone, each a script of sh."""
     for name, text in scripts.items():
-        program = tmp_path / name.replace("_", "-")
-        program.write_text(f"#!/bin/sh\n{text}\n")
-        program.chmod(0o755)
+        write_script(tmp_path / name.replace("_", "-"), text)
     for name in ("sh", "printf", "cat", "sleep", *programs):
         real = shutil.which(name)
         if real is not None:

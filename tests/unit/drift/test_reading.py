@@ -9,6 +9,7 @@ import pytest
 from ci_doctor.drift.reading import read_interpreter, snapshot_targets
 from ci_doctor.drift.snapshot import InterpreterSnapshot
 from ci_doctor.errors import UsageError
+from tests.support.packages import write_script
 from tests.support.wheels import add_package, make_venv
 
 
@@ -40,10 +41,7 @@ def test_a_venv_whose_python_is_gone_still_has_packages(tmp_path: Path) -> None:
 
 def test_a_python_that_does_not_start_says_why(tmp_path: Path) -> None:
     make_venv(tmp_path)
-    python = tmp_path / "bin" / "python"
-    python.unlink()
-    python.write_text("#!/bin/sh\necho no shared library >&2\nexit 127\n")
-    python.chmod(0o755)
+    python = write_script(tmp_path / "bin" / "python", "echo no shared library >&2\nexit 127")
 
     interpreter = read(python, tmp_path)
 
@@ -52,10 +50,9 @@ def test_a_python_that_does_not_start_says_why(tmp_path: Path) -> None:
 
 def test_a_script_under_the_name_of_a_python_stands_for_the_one_it_starts(tmp_path: Path) -> None:
     add_package(make_venv(tmp_path / "venv"), "x", "1.0")
-    script = tmp_path / "python3"
     python = tmp_path / "venv" / "bin" / "python"
-    script.write_text(f'#!/bin/sh\necho "cannot lock the shims" >&2\nexec {python} "$@"\n')
-    script.chmod(0o755)
+    text = f'echo "cannot lock the shims" >&2\nexec {python} "$@"'
+    script = write_script(tmp_path / "python3", text)
 
     interpreter = read(script, tmp_path)
 

@@ -1,21 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-import json
 from pathlib import Path
 
 from ci_doctor.identity.libraries import commit_of, libraries
 from tests.support.git_repository import git, make_repository
-
-
-def dist(site: Path, name: str, version: str, record: str = "", origin: object = None) -> Path:
-    folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
-    folder.mkdir(parents=True)
-    (folder / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n\nVersion: 0\n"
-    )
-    (folder / "RECORD").write_text(record)
-    if origin is not None:
-        (folder / "direct_url.json").write_text(json.dumps(origin))
-    return folder
+from tests.support.packages import dist_info
 
 
 def repository(path: Path) -> str:
@@ -29,14 +17,14 @@ def test_versions_are_read_of_what_matters_only(tmp_path: Path) -> None:
         ("requests", "2"),
         ("nvidia-ml-py", "12"),
     ):
-        dist(tmp_path, name, version)
+        dist_info(tmp_path, name, version)
 
     assert dict(libraries([tmp_path]).facts) == {"nvidia-cublas-cu12": "12.4.5.8", "torch": "2.9.0"}
 
 
 def test_two_of_one_name_are_both_told(tmp_path: Path) -> None:
-    dist(tmp_path / "a", "torch", "2.9.0")
-    dist(tmp_path / "b", "torch", "2.8.0")
+    dist_info(tmp_path / "a", "torch", "2.9.0")
+    dist_info(tmp_path / "b", "torch", "2.8.0")
 
     assert (
         libraries([tmp_path / "a", tmp_path / "b", tmp_path / "no"]).facts["torch"]
@@ -46,14 +34,16 @@ def test_two_of_one_name_are_both_told(tmp_path: Path) -> None:
 
 def test_builds_of_one_development_version_are_told_apart_wherever_they_lie(tmp_path: Path) -> None:
     lines = "vllm/a.py,sha256=aa,1\nvllm/b.py,sha256=bb,1\n"
-    dist(tmp_path / "a", "vllm", "0.9.2.dev3+g12", f"{lines}../../bin/vllm,sha256=11,1\n")
-    dist(
+    dist_info(
+        tmp_path / "a", "vllm", "0.9.2.dev3+g12", record=f"{lines}../../bin/vllm,sha256=11,1\n"
+    )
+    dist_info(
         tmp_path / "b",
         "vllm",
         "0.9.2.dev3+g12",
-        f"../../bin/vllm,sha256=22,1\n{lines}vllm/__pycache__/a.pyc,,\n",
+        record=f"../../bin/vllm,sha256=22,1\n{lines}vllm/__pycache__/a.pyc,,\n",
     )
-    dist(tmp_path / "c", "vllm", "0.9.2.dev3+g12", lines.replace("bb", "cc"))
+    dist_info(tmp_path / "c", "vllm", "0.9.2.dev3+g12", record=lines.replace("bb", "cc"))
 
     first, second, third = (libraries([tmp_path / name]).facts["vllm"] for name in "abc")
 
@@ -64,7 +54,7 @@ def test_builds_of_one_development_version_are_told_apart_wherever_they_lie(tmp_
 def test_an_editable_installation_is_told_with_its_commit(tmp_path: Path) -> None:
     commit = repository(tmp_path / "my src")
     origin = {"url": (tmp_path / "my src").as_uri(), "dir_info": {"editable": True}}
-    dist(tmp_path / "site", "lmcache", "0.3.9", origin=origin)
+    dist_info(tmp_path / "site", "lmcache", "0.3.9", origin=origin)
 
     found = libraries([tmp_path / "site"])
 
@@ -73,7 +63,7 @@ def test_an_editable_installation_is_told_with_its_commit(tmp_path: Path) -> Non
 
 
 def test_an_installation_from_a_repository_is_told_with_its_commit(tmp_path: Path) -> None:
-    dist(
+    dist_info(
         tmp_path,
         "sglang",
         "0.5",
@@ -84,7 +74,7 @@ def test_an_installation_from_a_repository_is_told_with_its_commit(tmp_path: Pat
 
 
 def test_damaged_metadata_is_no_error(tmp_path: Path) -> None:
-    folder = dist(tmp_path, "torch", "2.9.0", origin=["not", "an", "object"])
+    folder = dist_info(tmp_path, "torch", "2.9.0", origin=["not", "an", "object"])
     (folder / "METADATA").write_bytes(b"\xff\xfe")
 
     assert libraries([tmp_path]).facts["torch"] == "2.9.0"

@@ -32,23 +32,20 @@ def test_a_container_with_v1_sees_its_own_cgroup_at_the_mount_point(tmp_path: Pa
     assert cgroups.directories == (root / "sys/fs/cgroup/pids",)
 
 
-def test_without_a_mount_in_view_the_limits_are_unknown(tmp_path: Path) -> None:
-    root = write_tree(tmp_path, {"proc/self/cgroup": "0::/job\n", "proc/self/mountinfo": ""})
-
-    with pytest.raises(UnknownCgroupError, match="no mount shows /job"):
-        read_cgroups("memory", root)
-
-
-def test_without_proc_the_cgroup_is_unknown(tmp_path: Path) -> None:
-    with pytest.raises(UnknownCgroupError, match="No such file"):
-        read_cgroups("memory", tmp_path)
-
-
-def test_a_damaged_list_of_cgroups_is_unknown(tmp_path: Path) -> None:
-    root = write_tree(tmp_path, {"proc/self/cgroup": "no cgroup\n", "proc/self/mountinfo": ""})
-
-    with pytest.raises(UnknownCgroupError, match="is unknown"):
-        read_cgroups("memory", root)
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({"proc/self/cgroup": "0::/job\n", "proc/self/mountinfo": ""}, "no mount shows /job"),
+        ({}, "No such file"),
+        ({"proc/self/cgroup": "no cgroup\n", "proc/self/mountinfo": ""}, "is unknown"),
+    ],
+    ids=["no mount in view", "no /proc", "a damaged list"],
+)
+def test_without_a_cgroup_in_view_the_limits_are_unknown(
+    tmp_path: Path, files: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(UnknownCgroupError, match=reason):
+        read_cgroups("memory", write_tree(tmp_path, files))
 
 
 def test_a_mount_that_another_one_hides_leaves_the_limits_unknown(tmp_path: Path) -> None:
@@ -87,15 +84,6 @@ def test_v1_has_its_own_files_of_memory(tmp_path: Path) -> None:
     assert (own.limit, own.left, above.limit) == (8 * GIB, 7 * GIB, None)
 
 
-@pytest.mark.parametrize("name", ["memory.current", "memory.max"])
-def test_an_empty_file_of_a_level_is_no_missing_limit(tmp_path: Path, name: str) -> None:
-    files = {"memory.max": "7\n", "memory.current": "5\n", name: ""}
-    root = v2_tree(tmp_path, {"/job": files}, own="/job")
-
-    with pytest.raises(UnknownCgroupError, match="cannot be read"):
-        list(memory_levels(read_cgroups("memory", root)))
-
-
 def test_the_smallest_quota_of_all_levels_counts(tmp_path: Path) -> None:
     stat = "nr_periods 200\nnr_throttled 50\n"
     levels = {
@@ -116,9 +104,3 @@ def test_v1_writes_minus_one_for_no_quota(tmp_path: Path, quota: str, cpus: floa
     smallest = smallest_quota(read_cgroups("cpu", root))
 
     assert (smallest and smallest.cpus) == cpus
-
-
-def test_max_is_no_quota(tmp_path: Path) -> None:
-    root = v2_tree(tmp_path, {"/job": {"cpu.max": "max 100000\n"}}, own="/job")
-
-    assert smallest_quota(read_cgroups("cpu", root)) is None

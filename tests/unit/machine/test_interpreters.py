@@ -6,15 +6,7 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.machine.interpreters import TargetInterpreter, choose_targets
-from tests.support.packages import make_venv
-
-
-def interpreter(path: Path) -> Path:
-    """Something that can be run where a Python would be."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("#!/bin/sh\n")
-    path.chmod(0o755)
-    return path
+from tests.support.packages import make_venv, write_script
 
 
 def pythons(targets: tuple[TargetInterpreter, ...]) -> list[Path]:
@@ -23,8 +15,8 @@ def pythons(targets: tuple[TargetInterpreter, ...]) -> list[Path]:
 
 def test_the_named_ones_win_in_their_order_and_once_each(tmp_path: Path) -> None:
     one, two = (
-        interpreter(tmp_path / "1" / "bin" / "python"),
-        interpreter(tmp_path / "2" / "bin" / "python"),
+        write_script(tmp_path / "1" / "bin" / "python"),
+        write_script(tmp_path / "2" / "bin" / "python"),
     )
     chosen = choose_targets(
         [str(one), str(two), str(one)], [str(tmp_path / "2")], [], {"VIRTUAL_ENV": "/gone"}
@@ -35,21 +27,21 @@ def test_the_named_ones_win_in_their_order_and_once_each(tmp_path: Path) -> None
 
 
 def test_a_bare_name_is_looked_up_on_the_jobs_path(tmp_path: Path) -> None:
-    found = interpreter(tmp_path / "python9")
+    found = write_script(tmp_path / "python9")
     assert pythons(choose_targets(["python9"], [], [], {"PATH": str(tmp_path)})) == [found]
 
 
 def test_a_directory_given_as_python_is_its_environment(tmp_path: Path) -> None:
-    found = interpreter(tmp_path / "v" / "bin" / "python")
+    found = write_script(tmp_path / "v" / "bin" / "python")
     assert pythons(choose_targets([str(tmp_path / "v")], [], [], {})) == [found]
 
 
 def test_the_active_environment_comes_before_the_projects_and_that_before_the_path(
     tmp_path: Path,
 ) -> None:
-    active = interpreter(tmp_path / "active" / "bin" / "python")
-    own = interpreter(tmp_path / "project" / ".venv" / "bin" / "python")
-    path = interpreter(tmp_path / "bin" / "python3")
+    active = write_script(tmp_path / "active" / "bin" / "python")
+    own = write_script(tmp_path / "project" / ".venv" / "bin" / "python")
+    path = write_script(tmp_path / "bin" / "python3")
     environ = {"PATH": str(tmp_path / "bin"), "VIRTUAL_ENV": str(tmp_path / "active")}
     projects = [tmp_path / "project"]
     assert pythons(choose_targets([], [], projects, environ)) == [active]
@@ -88,7 +80,7 @@ def test_one_that_is_not_there_is_an_error_with_a_hint(
 def test_our_own_environment_is_known_also_through_a_link(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(sys.prefix)
-    other = interpreter(tmp_path / "v" / "bin" / "python")
+    other = write_script(tmp_path / "v" / "bin" / "python")
     own = [
         target.own
         for target in choose_targets([str(link / "bin" / "python3"), str(other)], [], [], {})

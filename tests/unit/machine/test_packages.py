@@ -11,30 +11,19 @@ from ci_doctor.machine.packages import (
     record_digest,
     torch_build,
 )
-
-
-def dist(
-    site: Path, name: str, version: str, *, record: str | None = None, metadata: str | bytes = ""
-) -> Path:
-    folder = site / f"{name}-{version}.dist-info"
-    folder.mkdir(parents=True)
-    text = metadata or f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n"
-    (folder / "METADATA").write_bytes(text if isinstance(text, bytes) else text.encode())
-    if record is not None:
-        (folder / "RECORD").write_text(record)
-    return folder
+from tests.support.packages import dist_info
 
 
 def torch(site: Path, version: str, text: str | None) -> None:
-    dist(site, "torch", version)
+    dist_info(site, "torch", version)
     if text is not None:
         (site / "torch").mkdir()
         (site / "torch" / "version.py").write_text(text)
 
 
 def test_the_first_directory_is_that_of_an_import(tmp_path: Path) -> None:
-    dist(tmp_path / "a", "Flash_Attn", "2.0")
-    dist(tmp_path / "b", "flash-attn", "1.0")
+    dist_info(tmp_path / "a", "Flash_Attn", "2.0")
+    dist_info(tmp_path / "b", "flash-attn", "1.0")
 
     first = find_package("flash.attn", [tmp_path / "gone", tmp_path / "a", tmp_path / "b"])
 
@@ -50,7 +39,7 @@ def test_what_pip_left_of_a_broken_installation_is_none(tmp_path: Path) -> None:
 
 def test_metadata_in_latin_1_is_read(tmp_path: Path) -> None:
     text = "Name: engine\nVersion: 1.0\nAuthor: J\xf6rg\n".encode("latin-1")
-    dist(tmp_path, "engine", "1.0", metadata=text)
+    (dist_info(tmp_path, "engine", "1.0") / "METADATA").write_bytes(text)
 
     (package,) = installed([tmp_path])
 
@@ -75,7 +64,7 @@ def test_a_folder_without_metadata_has_the_version_of_its_name(tmp_path: Path) -
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read all")
 def test_a_directory_that_may_not_be_read_has_no_packages(tmp_path: Path) -> None:
-    dist(tmp_path / "site", "engine", "1.0")
+    dist_info(tmp_path / "site", "engine", "1.0")
     (tmp_path / "site").chmod(0)
 
     assert list(installed([tmp_path / "site"])) == []
@@ -85,7 +74,7 @@ def test_a_directory_that_may_not_be_read_has_no_packages(tmp_path: Path) -> Non
 def test_an_archive_on_the_path_has_no_packages(tmp_path: Path) -> None:
     """A zip file may stand on sys.path; it cannot be listed, whoever asks."""
     (tmp_path / "site.zip").write_bytes(b"PK")
-    dist(tmp_path / "site", "engine", "1.0")
+    dist_info(tmp_path / "site", "engine", "1.0")
 
     names = [each.name for each in installed([tmp_path / "site.zip", tmp_path / "site"])]
 
@@ -93,10 +82,8 @@ def test_an_archive_on_the_path_has_no_packages(tmp_path: Path) -> None:
 
 
 def test_direct_url_says_where_it_came_from(tmp_path: Path) -> None:
-    folder = dist(tmp_path, "engine", "1.0")
-    (folder / "direct_url.json").write_text(
-        '{"url": "file:///srv/a%20b", "dir_info": {"editable": true}}'
-    )
+    origin = {"url": "file:///srv/a%20b", "dir_info": {"editable": True}}
+    folder = dist_info(tmp_path, "engine", "1.0", origin=origin)
     (folder / "INSTALLER").write_text("uv\n")
 
     (package,) = installed([tmp_path])
@@ -108,7 +95,7 @@ def test_direct_url_says_where_it_came_from(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"url": "file://[x"}'])
 def test_a_damaged_direct_url_names_no_source(tmp_path: Path, text: str) -> None:
-    (dist(tmp_path, "engine", "1.0") / "direct_url.json").write_text(text)
+    (dist_info(tmp_path, "engine", "1.0") / "direct_url.json").write_text(text)
 
     (package,) = installed([tmp_path])
 
@@ -125,7 +112,7 @@ engine-1.0.dist-info/RECORD,,
 
 
 def test_record_is_csv(tmp_path: Path) -> None:
-    files = list(read_record(dist(tmp_path, "engine", "1.0", record=RECORD)))
+    files = list(read_record(dist_info(tmp_path, "engine", "1.0", record=RECORD)))
 
     assert [(file.path, file.size) for file in files[:2]] == [
         ("engine/__init__.py", 12),
@@ -135,16 +122,16 @@ def test_record_is_csv(tmp_path: Path) -> None:
 
 
 def test_the_digest_of_a_record_does_not_depend_on_the_installation(tmp_path: Path) -> None:
-    one = dist(tmp_path / "a", "engine", "1.0", record=RECORD)
+    one = dist_info(tmp_path / "a", "engine", "1.0", record=RECORD)
     lines = [line.replace("ghi", "other") for line in reversed(RECORD.splitlines())]
-    other = dist(tmp_path / "b", "engine", "1.0", record="\n".join(lines))
-    changed = dist(tmp_path / "c", "engine", "1.0", record=RECORD.replace("def", "xyz"))
+    other = dist_info(tmp_path / "b", "engine", "1.0", record="\n".join(lines))
+    changed = dist_info(tmp_path / "c", "engine", "1.0", record=RECORD.replace("def", "xyz"))
 
     assert record_digest(one) == record_digest(other) != record_digest(changed)
 
 
 def test_without_a_record_there_is_no_digest(tmp_path: Path) -> None:
-    assert record_digest(dist(tmp_path, "engine", "1.0")) is None
+    assert record_digest(dist_info(tmp_path, "engine", "1.0")) is None
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 
 from ci_doctor.machine.gpus import CudaToolkit, nvcc_release, read_toolkit
 from tests.support.gpus import machine, program
+from tests.support.packages import write_script
 
 NVCC = """nvcc: NVIDIA (R) Cuda compiler driver
 Copyright (c) 2005-2025 NVIDIA Corporation
@@ -39,10 +40,7 @@ def test_a_script_in_the_place_of_nvcc_leads_to_the_toolkit_that_it_starts(tmp_p
     home = tmp_path / "cuda-13.0"
     program(home / "bin", "nvcc", NVCC)
     (home / "version.txt").write_text("CUDA Version 13.0.2\n")
-    script = tmp_path / "local" / "bin" / "nvcc"
-    script.parent.mkdir(parents=True)
-    script.write_text(f'#!/bin/sh\nexec {home}/bin/nvcc "$@"\n')
-    script.chmod(0o755)
+    script = write_script(tmp_path / "local" / "bin" / "nvcc", f'exec {home}/bin/nvcc "$@"')
 
     toolkit = read(tmp_path, PATH=str(script.parent))
 

@@ -256,17 +256,6 @@ RULES = (
 )
 
 
-def _assigned_rules(source: bytes) -> object:
-    for node in ast.parse(source).body:
-        if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.targets[0], ast.Name)
-            and node.targets[0].id == "RULES"
-        ):
-            return ast.literal_eval(node.value)
-    raise LookupError("RULES")
-
-
 def test_every_file_begins_with_its_removal_the_licence_and_the_owner() -> None:
     for content in shim_files(RULES).values():
         removal, licence, owner, body = content.decode().split("\n", 3)
@@ -277,7 +266,12 @@ def test_every_file_begins_with_its_removal_the_licence_and_the_owner() -> None:
 
 def test_rules_are_embedded_as_a_literal_and_the_path_file_holds_one_import_line() -> None:
     files = shim_files(RULES)
-    assert _assigned_rules(files[FINDER]) == {
+    (rules,) = [
+        node.value
+        for node in ast.parse(files[FINDER]).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets) == "RULES"
+    ]
+    assert ast.literal_eval(rules) == {
         "serve": (("json", ()), ("transformers", ("GenerationConfig", "AutoConfig"))),
         "vllm.cli": (("torch", ()),),
     }

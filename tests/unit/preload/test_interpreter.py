@@ -17,6 +17,7 @@ from ci_doctor.preload.interpreter import (
     remember_site,
     worst,
 )
+from tests.support.packages import write_script
 
 LIBS = ["/v/lib", "/v/lib64"]
 
@@ -44,16 +45,8 @@ def test_link_to_a_site_directory_counts_as_it(tmp_path: Path) -> None:
     assert choose_site_dir([lib], [lib64], [lib64]) == lib
 
 
-def python_in(directory: Path) -> Path:
-    python = directory / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text("#!/bin/sh\n")
-    python.chmod(0o755)
-    return python
-
-
 def test_a_missing_one_does_not_hide_the_others(tmp_path: Path) -> None:
-    python = python_in(tmp_path / "v")
+    python = write_script(tmp_path / "v" / "bin" / "python")
     named = Interpreters(pythons=("no-such-python",), venvs=(str(tmp_path / "v"),))
     missing, present = find_interpreters(named, {"PATH": str(tmp_path)})
     assert isinstance(missing, Refused)
@@ -62,7 +55,7 @@ def test_a_missing_one_does_not_hide_the_others(tmp_path: Path) -> None:
 
 
 def test_without_names_the_jobs_own_environment_counts(tmp_path: Path) -> None:
-    python = python_in(tmp_path / "project" / ".venv")
+    python = write_script(tmp_path / "project" / ".venv" / "bin" / "python")
     named = Interpreters(projects=(str(tmp_path / "project"),))
     assert find_interpreters(named, {"PATH": str(tmp_path)}) == [python]
 

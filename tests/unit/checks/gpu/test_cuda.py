@@ -9,6 +9,7 @@ from ci_doctor.checks.gpu.cuda import cuda, libraries, torch_builds
 from ci_doctor.model.outcome import Severity
 from tests.support.checks import check_context
 from tests.support.gpus import machine, program, smi_gpu, smi_log, torch_venv, venv
+from tests.support.packages import write_script
 
 
 def checked(
@@ -237,15 +238,12 @@ def test_a_script_by_the_name_of_python_is_started_to_find_its_packages(tmp_path
     """As pyenv's are."""
     torch_venv(tmp_path / "venv", "2.9.0+cu128", "12.8")
     site = tmp_path / "venv" / "lib" / "python3.12" / "site-packages"
-    python = tmp_path / "shims" / "python3"
-    python.parent.mkdir()
-    script = f'#!/bin/sh\nexport PYTHONPATH={site}\nreal={sys.executable}\nexec "$real" -S "$@"\n'
-    python.write_text(script)
-    python.chmod(0o755)
+    text = f'export PYTHONPATH={site}\nreal={sys.executable}\nexec "$real" -S "$@"'
+    python = write_script(tmp_path / "shims" / "python3", text)
 
     (build,) = torch_builds(check_context(tmp_path, pythons=[python]))
 
     assert build.cuda == "12.8"
-    python.write_text("#!/bin/sh\nexit 1\n")
+    write_script(python, "exit 1")
     with pytest.raises(UndeterminedError):
         torch_builds(check_context(tmp_path, pythons=[python]))

@@ -19,6 +19,7 @@ from ci_doctor.checks.gpu_proof import (
 )
 from tests.support.checks import check_context
 from tests.support.gpu_proof import proof_context, proof_environ, write_nvidia_smi
+from tests.support.packages import write_script
 
 PYTHON = Path("/venv/bin/python")
 
@@ -97,9 +98,8 @@ def test_a_machine_without_gpu_is_unknown_since_a_proof_was_requested(
 def test_the_first_interpreter_whose_torch_answers_is_taken_else_the_one_that_says_why(
     tmp_path: Path,
 ) -> None:
-    without = tmp_path / "python"
-    without.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {sys.executable} -S "$@"\n')
-    without.chmod(0o755)
+    text = f'unset PYTHONPATH\nexec {sys.executable} -S "$@"'
+    without = write_script(tmp_path / "python", text)
 
     def read(**behaviour: Any) -> TorchAnswer:
         environ = proof_environ(tmp_path, **behaviour)

@@ -27,7 +27,7 @@ from ci_doctor.checks.settings import DoctorSettings, Workload
 from ci_doctor.machine.interpreters import read_state
 from ci_doctor.model.outcome import Rule, Verdict
 from tests.support.checks import check_context
-from tests.support.packages import VERSION, copy_of, site_of
+from tests.support.packages import VERSION, copy_of, site_of, write_script
 from tests.unit.checks.python.conftest import Examine
 
 
@@ -59,9 +59,7 @@ def _forbid(python: Path) -> None:
 
 
 def _replace_by_a_failing_one(python: Path) -> None:
-    python.unlink()
-    python.write_text("#!/bin/sh\necho 'error while loading shared libraries' >&2\nexit 127\n")
-    python.chmod(0o755)
+    write_script(python, "echo 'error while loading shared libraries' >&2\nexit 127")
 
 
 def _lose_the_config(python: Path) -> None:
@@ -149,10 +147,8 @@ def test_the_variable_that_keeps_python_from_starting_is_named(
 def test_an_interpreter_that_cannot_read_python_3_is_unknown_and_not_broken(
     tmp_path: Path, examine: Examine
 ) -> None:
-    python = tmp_path / "old" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text('#!/bin/sh\necho "File $1\nSyntaxError: invalid syntax" >&2\nexit 1\n')
-    python.chmod(0o755)
+    text = 'echo "File $1\nSyntaxError: invalid syntax" >&2\nexit 1'
+    python = write_script(tmp_path / "old" / "bin" / "python", text)
 
     result = examine(interpreters, python)
 
