@@ -169,15 +169,6 @@ def test_below_a_first_process_that_is_no_init_an_orphan_has_lost_the_leader_of_
     assert in_container(group=29, session=13) is ProcessStanding.OURS
 
 
-def below_bash(jobs: dict[int, str | None]) -> tuple[ProcessStanding, ProcessStanding]:
-    """The standings of a leader of its own session below a first process `bash`, and of its worker."""
-    rows = [(1, 0, "bash"), (13, 1, "ci-doctor"), (31, 1, "vllm"), (32, 31, "vllm")]
-    table = {pid: process(pid, parent, name) for pid, parent, name in rows}
-    around = alone(table, jobs, "ours")
-    server, worker = (standing_of(table[pid], around) for pid in (31, 32))
-    return server, worker
-
-
 @pytest.mark.parametrize(
     ("first", "job", "expected"),
     [
@@ -191,7 +182,12 @@ def below_bash(jobs: dict[int, str | None]) -> tuple[ProcessStanding, ProcessSta
 def test_a_server_that_the_first_process_cannot_have_started_is_left(
     first: str | None, job: str | None, expected: ProcessStanding
 ) -> None:
-    assert below_bash({1: first, 31: job, 32: job}) == (expected, expected)
+    rows = [(1, 0, "bash"), (13, 1, "ci-doctor"), (31, 1, "vllm"), (32, 31, "vllm")]
+    table = {pid: process(pid, parent, name) for pid, parent, name in rows}
+    around = alone(table, {1: first, 31: job, 32: job}, "ours")
+
+    # The leader of its own session below a first process `bash`, and its worker.
+    assert [standing_of(table[pid], around) for pid in (31, 32)] == [expected] * 2
 
 
 def test_our_own_port_is_named_and_of_a_process_that_has_ended_nothing_is_known(

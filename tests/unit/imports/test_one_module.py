@@ -89,11 +89,9 @@ def test_a_replaced_module_that_another_thread_asks_for_later_is_latent() -> Non
 
 
 def test_the_statement_is_in_danger_also_where_it_came_first_and_import_module_second() -> None:
-    trace = Trace()
-    trace.background()
-    trace.load(0, "lazy", "Thing", replaced=True)
-    trace.ask(1, "lazy", how="importlib")
-    hazard = only_hazard(trace)
+    hazard = only_hazard(
+        played("thread; 0 ask lazy Thing; 0 begin lazy; 0 end replaced; 1 import_module lazy")
+    )
     assert (hazard.closeness, hazard.second.thread, hazard.margin_ns) == (
         Closeness.LATENT,
         "MainThread",

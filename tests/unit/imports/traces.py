@@ -34,10 +34,9 @@ class Trace:
         if parent is not None:
             self.after(n, parent)
 
-    def background(self, module: str = "__main__") -> int:
+    def background(self, module: str = "__main__") -> None:
         """A thread that the first one starts in app.py."""
         self.thread(1, "Thread-1", 0, "app.py", 5, module)
-        return 1
 
     def after(self, n: int, other: int) -> None:
         """All that `other` has done so far comes before what `n` does next."""
@@ -130,17 +129,7 @@ def only_hazard(trace: Trace) -> Hazard:
 
 def cycle(foreground: str, *, gate: bool = False) -> Trace:
     """A thread imports a, which imports b, which imports a; then the main one `foreground`."""
-    trace = Trace()
-    trace.background()
+    loads = "1 ask a; 1 begin a; 1 ask b; 1 begin b; 1 ask a; 1 end; 1 end"
     if gate:
-        trace.ask(1, "gate")
-        trace.begin(1, "gate")
-    trace.ask(1, "a")
-    trace.begin(1, "a")
-    trace.ask(1, "b")
-    trace.begin(1, "b")
-    trace.ask(1, "a")
-    for _ in range(2 + gate):
-        trace.end(1)
-    trace.ask(0, foreground)
-    return trace
+        loads = f"1 ask gate; 1 begin gate; {loads}; 1 end"
+    return played(f"thread; {loads}; 0 ask {foreground}")

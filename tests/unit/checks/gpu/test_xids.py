@@ -148,17 +148,10 @@ FELL_OFF = (
 PAGE_FAULT = "NVRM: Xid (PCI:0000:3c:00): 31, pid=4242, name=python3, Ch 00000008, intr 10000000."
 
 
-def test_records_of_kmsg_have_an_age() -> None:
-    text = f"6,1,5000000,-;usb 1-1: new device\n3,2,10000000,-;{FELL_OFF}\n SUBSYSTEM=pci\n"
-
-    (line,) = driver_lines(text, 70.0)
-
-    assert (line.text, line.age_s) == (FELL_OFF, 60.0)
-
-
 @pytest.mark.parametrize(
     ("head", "age_s"),
     [
+        ("6,1,5000000,-;usb 1-1: new device\n3,2,10000000,-;", 60.0),
         ("[   10.000000] ", 60.0),
         ("kern  :err   : [   10.000000] ", 60.0),
         ("[   10.000000]", 60.0),
@@ -167,8 +160,8 @@ def test_records_of_kmsg_have_an_age() -> None:
         ("3,2,99000000000,-;", None),
     ],
 )
-def test_lines_of_dmesg_have_an_age(head: str, age_s: float | None) -> None:
-    (line,) = driver_lines(f"{head}{FELL_OFF}\n", 70.0)
+def test_records_of_kmsg_and_lines_of_dmesg_have_an_age(head: str, age_s: float | None) -> None:
+    (line,) = driver_lines(f"{head}{FELL_OFF}\n SUBSYSTEM=pci\n", 70.0)
 
     assert (line.text, line.age_s) == (FELL_OFF, age_s)
 

@@ -25,17 +25,11 @@ from ci_doctor.checks.limits import (
     wrong_clock,
 )
 from ci_doctor.checks.settings import DoctorSettings, Workload, WorkloadName
-from ci_doctor.machine.host import (
-    CpuQuota,
-    ResourceLimit,
-    read_cgroups,
-    resource_limits,
-    smallest_quota,
-)
+from ci_doctor.machine.host import ResourceLimit, resource_limits
 from ci_doctor.model.outcome import Finding, RemedyKind, Severity
 from tests.support.checks import check_context
 from tests.support.git_repository import make_repository
-from tests.support.machine_trees import GIB, MIB, v1_tree, v2_tree, write_tree
+from tests.support.machine_trees import GIB, MIB, v2_tree, write_tree
 
 
 def meminfo(root: Path, available: int, **others: int) -> Path:
@@ -85,7 +79,6 @@ def level(limit: int | str, used: int, **others: str) -> dict[str, str]:
     ("left", "workload", "severity"),
     [
         (100 * MIB, None, Severity.ERROR),
-        (500 * MIB, None, Severity.WARNING),
         (2 * GIB, None, None),
         (2 * GIB, "vllm", Severity.WARNING),
     ],
@@ -139,10 +132,6 @@ VISIBLE = len(os.sched_getaffinity(0))
 TINY = {"cpu.max": "10000 100000\n", "cpu.stat": "nr_periods 200\nnr_throttled 50\n"}
 
 
-def quota_of(root: Path) -> CpuQuota | None:
-    return smallest_quota(read_cgroups("cpu", root))
-
-
 def test_without_a_quota_all_cpus_are_usable_and_numa_nodes_are_named(tmp_path: Path) -> None:
     unknown = cpus.run(check_context(tmp_path, root=tmp_path))
     root = v2_tree(tmp_path, {"/job": {"cpu.max": "max 100000\n"}}, own="/job")
@@ -156,16 +145,6 @@ def test_without_a_quota_all_cpus_are_usable_and_numa_nodes_are_named(tmp_path: 
     # Without /sys the quota is unknown, and the rest is said.
     assert unknown.status is CheckStatus.UNKNOWN
     assert "CPUs may be used" in unknown.summary
-
-
-@pytest.mark.parametrize(("quota", "cpus"), [("250000", 2.5), ("-1", None)])
-def test_v1_writes_minus_one_for_no_quota(tmp_path: Path, quota: str, cpus: float | None) -> None:
-    files = {"cpu.cfs_quota_us": f"{quota}\n", "cpu.cfs_period_us": "100000\n"}
-    root = v1_tree(tmp_path, "cpu", {"/": files}, own="/")
-
-    smallest = quota_of(root)
-
-    assert (smallest and smallest.cpus) == cpus
 
 
 def test_a_quota_far_below_the_visible_cpus_warns_with_a_line_to_paste(tmp_path: Path) -> None:
