@@ -84,17 +84,20 @@ def left(tmp_path: Path) -> Path:
     return path
 
 
-def test_one_that_was_left_is_a_note_and_its_fix_removes_it(tmp_path: Path, left: Path) -> None:
-    context = check_context(tmp_path, environ={"TMPDIR": str(tmp_path)})
+def look(folder: Path) -> CheckResult:
+    """What is found where TMPDIR is `folder`."""
+    return temporary_directories.run(check_context(folder, environ={"TMPDIR": str(folder)}))
 
-    (found,) = temporary_directories.run(context).problems
+
+def test_one_that_was_left_is_a_note_and_its_fix_removes_it(tmp_path: Path, left: Path) -> None:
+    (found,) = look(tmp_path).problems
 
     assert found.finding.severity == "note"
     assert found.fix is not None
     assert found.fix.words.startswith(f"remove {left}, ")
     found.fix.apply()
     assert not left.exists()
-    assert temporary_directories.run(context).problems == ()
+    assert look(tmp_path).problems == ()
 
 
 def test_many_that_were_left_are_one_note_whose_fix_removes_all_that_are_of_no_use(
@@ -106,9 +109,7 @@ def test_many_that_were_left_are_one_note_whose_fix_removes_all_that_are_of_no_u
         (path / "log").touch()
         os.utime(path, (0, 0))
 
-    (found,) = temporary_directories.run(
-        check_context(tmp_path, environ={"TMPDIR": str(tmp_path)})
-    ).problems
+    (found,) = look(tmp_path).problems
 
     assert "14 folders" in found.finding.summary
     assert "\nand 4 more" in str(found.finding.evidence[0].excerpt)
@@ -122,12 +123,11 @@ def test_many_that_were_left_are_one_note_whose_fix_removes_all_that_are_of_no_u
 def test_one_in_which_a_process_works_is_not_left_and_one_that_comes_into_use_stays(
     tmp_path: Path, left: Path
 ) -> None:
-    context = check_context(tmp_path, environ={"TMPDIR": str(tmp_path)})
-    (found,) = temporary_directories.run(context).problems
+    (found,) = look(tmp_path).problems
     assert found.fix is not None
 
     with (left / "log").open():
-        assert temporary_directories.run(context).problems == ()
+        assert look(tmp_path).problems == ()
         with pytest.raises(UsageError, match="in use"):
             found.fix.apply()
 
@@ -139,19 +139,13 @@ def test_one_that_a_run_holds_is_not_left(tmp_path: Path, monkeypatch: pytest.Mo
     with own_directory() as name:
         os.utime(name, (0, 0))
 
-        result = temporary_directories.run(
-            check_context(tmp_path, environ={"TMPDIR": str(tmp_path)})
-        )
+        result = look(tmp_path)
 
     assert result.problems == ()
 
 
 def test_a_temporary_directory_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
-    result = temporary_directories.run(
-        check_context(tmp_path, environ={"TMPDIR": str(tmp_path / "gone")})
-    )
-
-    assert result.status is CheckStatus.OK
+    assert look(tmp_path / "gone").status is CheckStatus.OK
 
 
 def test_a_lock_that_nobody_holds_is_a_warning(tmp_path: Path) -> None:

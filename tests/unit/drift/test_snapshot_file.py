@@ -17,12 +17,6 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     assert encoded(snapshot) == (tmp_path / "a.json").read_bytes()
 
 
-def test_a_report_directory_stands_for_its_snapshot(tmp_path: Path) -> None:
-    write_snapshot(a_snapshot(), tmp_path / SNAPSHOT_FILE)
-
-    assert read_snapshot(tmp_path) == a_snapshot()
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -10,7 +10,6 @@ from ci_doctor.config.loading import Config, load_config
 from ci_doctor.environment.determinism import SetupEnvSettings
 from ci_doctor.environment.exports import MARKER, marker
 from ci_doctor.environment.preparation import (
-    Preparation,
     missing_preparation,
     outcome,
     prepare,
@@ -63,11 +62,8 @@ def test_with_a_file_the_jobs_own_variables_do_not_count_as_changed(
     preparation = prepare(settings, {})
     output = tmp_path / "env.sh"
 
-    def changed(of: Preparation) -> tuple[str, ...]:
-        return of.changed
-
-    assert changed(preparation.with_output(output, differs=False)) == ()
-    assert changed(preparation.with_output(output, differs=True))[-1] == str(output)
+    assert preparation.with_output(output, differs=False).changed == ()
+    assert preparation.with_output(output, differs=True).changed[-1] == str(output)
 
 
 def test_a_finding_of_severity_error_refuses_the_exports(tmp_path: Path) -> None:

@@ -44,47 +44,41 @@ MET_AND_ENDED_OTHERWISE = msgspec.structs.replace(
 )
 
 
+NOTHING_RACES = an_investigation()
+NOT_RECORDED = an_investigation(recorded=a_run())
+ONE_FIRED = an_investigation(FIRED)
+COMMAND_FAILED = an_investigation(recorded=a_run(a_process(LOADED), exit_code=3))
+FIRED_AND_FAILED = an_investigation(FIRED, recorded=a_run(a_process(LOADED), exit_code=1))
+CONFIRMED = an_investigation(a_hazard(), confirmed=(((RUN,), RUN),))
+SAFE = an_investigation(a_hazard(), confirmed=(((RUN,), None),))
+NO_RUN = an_investigation(a_hazard(), confirmed=())
+
+
 @pytest.mark.parametrize(
     ("what", "verdict", "said"),
     [
-        (an_investigation(), Verdict.PASS, "no import race in 1 process (1 module, 0 threads)"),
+        (NOTHING_RACES, Verdict.PASS, "no import race in 1 process (1 module, 0 threads)"),
         (
             an_investigation(recorded=a_run(a_process(), a_process(pid=2))),
             Verdict.VOID,
             "no module was recorded in 2 processes, so nothing could race",
         ),
-        (
-            an_investigation(FIRED),
-            Verdict.FAILED,
-            "1 import race can happen here; 1 fired in the recorded run",
-        ),
-        (
-            an_investigation(FIRED, recorded=a_run(a_process(LOADED), exit_code=1)),
-            Verdict.FAILED,
-            "which then ended with exit code 1",
-        ),
+        (ONE_FIRED, Verdict.FAILED, "1 import race can happen here; 1 fired in the recorded run"),
+        (FIRED_AND_FAILED, Verdict.FAILED, "which then ended with exit code 1"),
         (
             an_investigation(FIRED, a_hazard(FAILED, "x")),
             Verdict.FAILED,
             "`--confirm` settles the others",
         ),
         (an_investigation(a_hazard()), Verdict.INCONCLUSIVE, "`--confirm` settles it"),
-        (
-            an_investigation(a_hazard(), confirmed=(((RUN,), RUN),)),
-            Verdict.FAILED,
-            "1 fired once the right import was delayed",
-        ),
-        (
-            an_investigation(a_hazard(), confirmed=(((RUN,), None),)),
-            Verdict.PASS,
-            "did not make it fire",
-        ),
+        (CONFIRMED, Verdict.FAILED, "1 fired once the right import was delayed"),
+        (SAFE, Verdict.PASS, "did not make it fire"),
         (
             an_investigation(a_hazard(), confirmed=(((a_held_run(),), None),)),
             Verdict.INCONCLUSIVE,
             "could not decide it",
         ),
-        (an_investigation(a_hazard(), confirmed=()), Verdict.INCONCLUSIVE, "could not decide it"),
+        (NO_RUN, Verdict.INCONCLUSIVE, "could not decide it"),
         (
             an_investigation(a_hazard(), confirmed=(((ENDED_OTHERWISE,), None),)),
             Verdict.INCONCLUSIVE,
@@ -116,12 +110,8 @@ MET_AND_ENDED_OTHERWISE = msgspec.structs.replace(
             Verdict.INCONCLUSIVE,
             "than can be compared",
         ),
-        (
-            an_investigation(FIRED, is_whole=False),
-            Verdict.FAILED,
-            "1 fired in the recorded run",
-        ),
-        (an_investigation(recorded=a_run()), Verdict.VOID, "nothing was recorded"),
+        (an_investigation(FIRED, is_whole=False), Verdict.FAILED, "1 fired in the recorded run"),
+        (NOT_RECORDED, Verdict.VOID, "nothing was recorded"),
         (
             an_investigation(recorded=a_run(a_process(), unreadable=("1.trace: damaged",))),
             Verdict.VOID,
@@ -132,11 +122,7 @@ MET_AND_ENDED_OTHERWISE = msgspec.structs.replace(
             Verdict.VOID,
             "-I (ignores PYTHONPATH)",
         ),
-        (
-            an_investigation(recorded=a_run(a_process(LOADED), exit_code=3)),
-            Verdict.INCONCLUSIVE,
-            "exit code 3",
-        ),
+        (COMMAND_FAILED, Verdict.INCONCLUSIVE, "exit code 3"),
         (
             an_investigation(recorded=a_run(a_process(LOADED), exit_code=None, signal="SIGSEGV")),
             Verdict.INCONCLUSIVE,
@@ -174,12 +160,10 @@ def test_facts_are_json_and_hold_every_hazard() -> None:
 
 
 def test_every_run_is_an_attempt_that_says_whether_it_ended_as_the_recorded_one() -> None:
-    run = msgspec.structs.replace(a_held_run(NOT_MET, exit_code=1), ended_as_recorded=False)
+    run = ENDED_OTHERWISE
+    what = an_investigation(a_hazard(), confirmed=(((run,), run),), runs=(run,))
 
-    recorded, held = attempts(
-        an_investigation(a_hazard(), confirmed=(((run,), run),), runs=(run,)),
-        {1: "held-1.stderr"},
-    )
+    recorded, held = attempts(what, {1: "held-1.stderr"})
 
     assert (recorded.name, recorded.ok) == ("recorded", True)
     assert (held.ok, held.log, held.facts["same_end_as_recorded"]) == (
@@ -195,8 +179,8 @@ def test_cases_count_hazards_and_one_passes_where_there_is_none() -> None:
         CaseOutcome.FAILED,
         CaseOutcome.ERROR,
     ]
-    assert [case.outcome for case in cases(an_investigation())] == [CaseOutcome.PASSED]
-    assert cases(an_investigation(recorded=a_run())) == ()
+    assert [case.outcome for case in cases(NOTHING_RACES)] == [CaseOutcome.PASSED]
+    assert cases(NOT_RECORDED) == ()
 
 
 def test_processes_are_listed_with_their_command_and_figures_and_cut_short() -> None:
@@ -223,7 +207,7 @@ def test_each_interpreter_has_its_answer() -> None:
 
 
 def test_it_has_all_parts_of_a_report() -> None:
-    outcome = race_outcome(an_investigation(FIRED), {}, {})
+    outcome = race_outcome(ONE_FIRED, {}, {})
 
     assert outcome.verdict is Verdict.FAILED
     assert [finding.rule for finding in outcome.findings] == ["import-race/self-replacing"]
@@ -243,7 +227,7 @@ def test_it_has_all_parts_of_a_report() -> None:
 def test_a_signal_takes_the_verdict_and_leaves_the_evidence(
     number: signal.Signals, kind: ErrorKind
 ) -> None:
-    whole = race_outcome(an_investigation(FIRED), {}, {})
+    whole = race_outcome(ONE_FIRED, {}, {})
 
     outcome = interrupted(whole, number)
 
@@ -254,51 +238,28 @@ def test_a_signal_takes_the_verdict_and_leaves_the_evidence(
     assert outcome.findings == whole.findings
 
 
-def of(what: Investigation) -> list[tuple[str, Severity]]:
-    return [(finding.rule, finding.severity) for finding in findings(what, {})]
-
-
 @pytest.mark.parametrize(
     ("what", "expected"),
     [
-        (an_investigation(FIRED), [("import-race/self-replacing", Severity.ERROR)]),
-        (
-            an_investigation(a_hazard(CYCLE, "a", "b")),
-            [("import-race/cycle", Severity.WARNING)],
-        ),
-        (
-            an_investigation(a_hazard(SUBMODULE, "a", "a.b")),
-            [("import-race/submodule-order", Severity.WARNING)],
-        ),
-        (
-            an_investigation(a_hazard(FAILED)),
-            [("import-race/failed-import", Severity.WARNING)],
-        ),
-        (
-            an_investigation(a_hazard(), confirmed=(((RUN,), RUN),)),
-            [("import-race/self-replacing", Severity.ERROR)],
-        ),
-        (an_investigation(a_hazard(), confirmed=(((RUN,), None),)), []),
-        (
-            an_investigation(a_hazard(), confirmed=()),
-            [("import-race/not-settled", Severity.WARNING)],
-        ),
-        (an_investigation(recorded=a_run()), [("import-race/not-recorded", Severity.WARNING)]),
-        (
-            an_investigation(recorded=a_run(a_process(LOADED), exit_code=1)),
-            [("import-race/command-failed", Severity.WARNING)],
-        ),
-        (
-            an_investigation(FIRED, recorded=a_run(a_process(LOADED), exit_code=1)),
-            [("import-race/self-replacing", Severity.ERROR)],
-        ),
+        (ONE_FIRED, {"self-replacing": Severity.ERROR}),
+        (FIRED_AND_FAILED, {"self-replacing": Severity.ERROR}),
+        (CONFIRMED, {"self-replacing": Severity.ERROR}),
+        (SAFE, {}),
+        (NO_RUN, {"not-settled": Severity.WARNING}),
+        (NOT_RECORDED, {"not-recorded": Severity.WARNING}),
+        (COMMAND_FAILED, {"command-failed": Severity.WARNING}),
+        (an_investigation(a_hazard(CYCLE, "a", "b")), {"cycle": Severity.WARNING}),
+        (an_investigation(a_hazard(SUBMODULE, "a", "a.b")), {"submodule-order": Severity.WARNING}),
+        (an_investigation(a_hazard(FAILED)), {"failed-import": Severity.WARNING}),
     ],
 )
 def test_each_standing_has_its_rule_and_severity(
-    what: Investigation, expected: list[tuple[str, Severity]]
+    what: Investigation, expected: dict[str, Severity]
 ) -> None:
-    assert of(what) == expected
-    assert {rule for rule, _ in expected} <= {rule.id for rule in RULES}
+    found = [(finding.rule, finding.severity) for finding in findings(what, {})]
+
+    assert found == [(f"import-race/{rule}", severity) for rule, severity in expected.items()]
+    assert {rule for rule, _ in found} <= {rule.id for rule in RULES}
 
 
 def only(what: Investigation, excerpts: dict[int, str] | None = None) -> Finding:
@@ -347,7 +308,7 @@ def test_a_confirmed_finding_quotes_the_run_in_which_it_fired() -> None:
 
 
 def test_a_run_that_ended_well_is_not_quoted() -> None:
-    finding = only(an_investigation(a_hazard(), confirmed=(((RUN,), RUN),)), {1: "a warning"})
+    finding = only(CONFIRMED, {1: "a warning"})
 
     assert finding.evidence[-1].excerpt == "the run with the delay ended with exit code 0"
 

@@ -93,13 +93,16 @@ def test_direct_url_says_where_it_came_from(tmp_path: Path) -> None:
     assert package.installer == "uv"
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"url": "file://[x"}'])
+@pytest.mark.parametrize(
+    "text",
+    ["[]", "{", '{"url": "file://[x"}', '{"url": 3}', '{"vcs_info": 1, "dir_info": []}'],
+)
 def test_a_damaged_direct_url_names_no_source(tmp_path: Path, text: str) -> None:
     (dist_info(tmp_path, "engine", "1.0") / "direct_url.json").write_text(text)
 
     (package,) = installed([tmp_path])
 
-    assert package.origin.source is None
+    assert (package.origin.source, package.origin.commit) == (None, None)
     assert not package.origin.is_editable
 
 
