@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.checks import entry_points
 from ci_doctor.checks.check import CheckResult, CheckStatus, Fault
@@ -211,13 +212,7 @@ def test_an_import_that_works_by_itself_was_lost_to_another_thread(
     has_name: bool, context: CheckContext, tmp_path: Path
 ) -> None:
     (tmp_path / "racy.py").write_text("Config = 1\n" if has_name else "\n")
-    entry = EntryCommand(
-        name="served",
-        words=("served",),
-        python=Path(sys.executable),
-        module="served.cli",
-        cwd=tmp_path,
-    )
+    entry = replace(ENTRY, python=Path(sys.executable), cwd=tmp_path)
     error = f"ImportError: cannot import name 'Config' from 'racy' ({tmp_path}/racy.py)"
 
     remedy = judged(context, traceback(error), entry=entry).problems[0].finding.remedy

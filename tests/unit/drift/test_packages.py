@@ -37,19 +37,6 @@ def test_each_distribution_has_its_version_and_the_files_that_no_installer_write
     ]
 
 
-def test_the_same_wheel_has_the_same_record_wherever_it_is_installed(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        add_package(tmp_path / name, "x", "1")
-    record = tmp_path / "b" / "x-1.dist-info" / "RECORD"
-    record.write_text("".join(reversed(record.read_text().splitlines(keepends=True))))
-
-    one = read_packages([tmp_path / "a"], contents=False)
-    two = read_packages([tmp_path / "b"], contents=False)
-
-    assert one == two
-
-
 def test_a_file_that_was_patched_in_place_or_is_gone_is_seen_by_its_content_alone(
     tmp_path: Path,
 ) -> None:

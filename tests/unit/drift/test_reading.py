@@ -98,16 +98,6 @@ def broken_venv(directory: Path) -> Path:
     return directory
 
 
-def test_named_environments_are_the_targets_broken_ones_too(tmp_path: Path) -> None:
-    make_venv(tmp_path / "whole")
-    broken_venv(tmp_path / "broken")
-    names = [str(tmp_path / "whole"), str(tmp_path / "broken")]
-
-    targets = snapshot_targets([], names, tmp_path, {})
-
-    assert {*targets} == {tmp_path / "whole/bin/python", tmp_path / "broken/bin/python"}
-
-
 def test_a_broken_environment_of_the_job_is_not_left_out(tmp_path: Path) -> None:
     active = broken_venv(tmp_path / "active")
     broken_venv(tmp_path / ".venv")

@@ -24,6 +24,7 @@ from ci_doctor.environment.project import (
 )
 from ci_doctor.environment.tags import Described
 from ci_doctor.errors import UsageError
+from tests.support.cases import cases
 
 SETUPTOOLS = '[build-system]\nrequires = ["setuptools", "setuptools-scm"]\nbuild-backend = "setuptools.build_meta"\n'
 DYNAMIC = '[project]\nname = "My--Pkg..x"\ndynamic = ["version"]\n'
@@ -53,18 +54,37 @@ def test_the_table_of_the_library_itself_does_too(tmp_path: Path) -> None:
     assert scm_table(project.pyproject) == {"local_scheme": "dirty-tag"}
 
 
-@pytest.mark.parametrize(
-    ("requirement", "is_scm"),
-    [
-        ("setuptools-scm", False),
-        ("setuptools_scm [simple] >= 9.2", True),
-        ("setuptools-scm[toml]>=8", False),
-    ],
+TABLE = "[tool.setuptools_scm]\n"
+SCIKIT = f'[build-system]\nbuild-backend = "scikit_build_core.build"\nrequires = ["scikit-build-core"]\n{DYNAMIC}{TABLE}'
+PROVIDER = (
+    '[tool.scikit-build.metadata.version]\nprovider = "scikit_build_core.metadata.setuptools_scm"\n'
 )
-def test_a_requirement_alone_asks_only_with_the_extra(
-    tmp_path: Path, requirement: str, is_scm: bool
+IN_TREE = SETUPTOOLS.replace("setuptools.build_meta", "own_backend") + 'backend-path = ["."]\n'
+VERSION_FILE = '[tool.setuptools.dynamic]\nversion = {file = "VERSION"}\n'
+
+
+def requiring(requirement: str) -> str:
+    return f'[build-system]\nrequires = ["setuptools", "{requirement}"]\n{DYNAMIC}'
+
+
+@cases(
+    ("toml", "is_scm"),
+    {
+        "scikit-build-core by its provider": (SCIKIT + PROVIDER, True),
+        "scikit-build-core without it": (SCIKIT, False),
+        "a backend in the tree is the one it wraps": (IN_TREE + DYNAMIC + TABLE, True),
+        "setuptools' dynamic table is nothing where no version is dynamic": (
+            SETUPTOOLS + TABLE + VERSION_FILE,
+            True,
+        ),
+        "a requirement alone": (requiring("setuptools-scm"), False),
+        "a requirement with its extra": (requiring("setuptools_scm [simple] >= 9.2"), True),
+        "a requirement with another extra": (requiring("setuptools-scm[toml]>=8"), False),
+    },
+)
+def test_the_table_or_the_requirement_counts_where_the_backend_reads_it(
+    tmp_path: Path, toml: str, is_scm: bool
 ) -> None:
-    toml = f'[build-system]\nrequires = ["setuptools", "{requirement}"]\n{DYNAMIC}'
     project = project_of(tmp_path, pyproject__toml=toml)
     assert (project.source is SETUPTOOLS_SCM, project.is_fixed) == (is_scm, not is_scm)
 
@@ -116,21 +136,6 @@ def test_pdm_backend(tmp_path: Path) -> None:
     assert project_of(tmp_path, pyproject__toml=f'{toml}source = "file"\npath = "x.py"').is_fixed
     called = project_of(tmp_path, pyproject__toml=f'{toml}source = "call"\ngetter = "x:y"')
     assert (called.source, called.is_fixed) == (None, False)
-
-
-def test_scikit_build_core_by_its_provider(tmp_path: Path) -> None:
-    toml = f'[build-system]\nbuild-backend = "scikit_build_core.build"\nrequires = ["scikit-build-core"]\n{DYNAMIC}[tool.setuptools_scm]\n'
-    provider = '[tool.scikit-build.metadata.version]\nprovider = "scikit_build_core.metadata.setuptools_scm"\n'
-    assert project_of(tmp_path, pyproject__toml=toml + provider).source is SETUPTOOLS_SCM
-    assert project_of(tmp_path, pyproject__toml=toml).is_fixed
-
-
-def test_a_backend_in_the_tree_is_the_one_it_wraps(tmp_path: Path) -> None:
-    toml = (
-        SETUPTOOLS.replace("setuptools.build_meta", "own_backend")
-        + f'backend-path = ["."]\n{DYNAMIC}[tool.setuptools_scm]\n'
-    )
-    assert project_of(tmp_path, pyproject__toml=toml).source is SETUPTOOLS_SCM
 
 
 @pytest.mark.parametrize(
@@ -188,13 +193,8 @@ def test_a_version_that_stands_in_a_file_needs_no_pin(
 def test_a_version_of_setuptools_own_dynamic_table_overwrites_that_of_setuptools_scm(
     tmp_path: Path, script: str
 ) -> None:
-    toml = f'{SETUPTOOLS}{DYNAMIC}[tool.setuptools_scm]\n[tool.setuptools.dynamic]\nversion = {{file = "VERSION"}}\n'
+    toml = SETUPTOOLS + DYNAMIC + TABLE + VERSION_FILE
     assert project_of(tmp_path, pyproject__toml=toml, setup__py=script).is_fixed
-
-
-def test_that_table_is_nothing_where_the_version_is_not_dynamic(tmp_path: Path) -> None:
-    toml = f'{SETUPTOOLS}[tool.setuptools_scm]\n[tool.setuptools.dynamic]\nversion = {{file = "VERSION"}}\n'
-    assert project_of(tmp_path, pyproject__toml=toml).source is SETUPTOOLS_SCM
 
 
 def test_a_link_to_a_project_is_the_project(tmp_path: Path) -> None:
@@ -276,6 +276,11 @@ def test_a_shared_variable_decides_for_every_project(source: VersionSource) -> N
         assert project.deciding_variable({name: "1.0"}) == name
 
 
+def library_reads(name: str, environ: dict[str, str]) -> str | None:
+    reader = VcsEnvironment.from_env("SETUPTOOLS_SCM", env=environ).make_reader(name)
+    return reader.read("PRETEND_VERSION")
+
+
 def project(name: str) -> Project:
     return Project(
         directory=Path(f"/p/{name}"), name=name, tool="setuptools-scm", source=SETUPTOOLS_SCM
@@ -297,24 +302,14 @@ def project(name: str) -> Project:
 )
 def test_the_deciding_variable_is_the_librarys(name: str, environ: dict[str, str]) -> None:
     environ = {key.format(suffix(name)): value for key, value in environ.items()}
-    read = (
-        VcsEnvironment.from_env("SETUPTOOLS_SCM", env=environ)
-        .make_reader(name)
-        .read("PRETEND_VERSION")
-    )
     deciding = project(name).deciding_variable(environ)
-    assert (environ[deciding] if deciding else None) == (read or None)
+    assert (environ[deciding] if deciding else None) == (library_reads(name, environ) or None)
 
 
 @pytest.mark.parametrize("spelling", ["My__Pkg.x", "my-pkg-x", "MY_PKG_X"])
 def test_misspelt_suffixes_count_as_the_library_counts_them(spelling: str) -> None:
     environ = {f"{GENERIC}_FOR_{spelling}": "5"}
-    read = (
-        VcsEnvironment.from_env("SETUPTOOLS_SCM", env=environ)
-        .make_reader("My--Pkg..x")
-        .read("PRETEND_VERSION")
-    )
-    assert read == "5"
+    assert library_reads("My--Pkg..x", environ) == "5"
     assert project("My--Pkg..x").deciding_variable(environ) == f"{GENERIC}_FOR_{spelling}"
 
 

@@ -300,21 +300,17 @@ def test_a_package_imported_by_both_threads_is_safe() -> None:
     assert find_hazards(trace.process()).hazards == ()
 
 
-def test_a_submodule_that_is_asked_for_by_a_thread_which_its_package_starts_meets_nothing_by_itself() -> (
-    None
-):
-    trace = played(
-        "0 ask pkg; 0 begin pkg; thread pkg; 1 ask pkg.sub; 1 begin pkg.sub; 1 end; 0 ask pkg.sub; 0 end"
-    )
-    assert find_hazards(trace.process()).hazards == ()
-
-
-def test_a_submodule_that_waits_for_the_package_which_started_its_thread_can_meet_it() -> None:
-    trace = played(
-        "0 ask pkg; 0 begin pkg; thread pkg; 1 ask pkg.sub; 1 begin pkg.sub; 1 ask pkg name; 1 end; "
-        "0 ask pkg.sub; 0 end"
-    )
-    assert only_hazard(trace).kind == SUBMODULE.name
+@pytest.mark.parametrize(
+    ("waits", "kinds"),
+    [("", []), ("1 ask pkg name; ", [SUBMODULE.name])],
+    ids=["by itself it meets nothing", "if it waits for the package it can meet it"],
+)
+def test_a_submodule_that_is_asked_for_by_a_thread_which_its_package_starts(
+    waits: str, kinds: list[str]
+) -> None:
+    other = f"1 ask pkg.sub; 1 begin pkg.sub; {waits}1 end"
+    trace = played(f"0 ask pkg; 0 begin pkg; thread pkg; {other}; 0 ask pkg.sub; 0 end")
+    assert [hazard.kind for hazard in find_hazards(trace.process()).hazards] == kinds
 
 
 def test_a_package_that_is_half_loaded_does_not_keep_its_submodules_apart() -> None:

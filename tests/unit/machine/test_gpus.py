@@ -207,10 +207,6 @@ def test_megabytes_of_openings_take_no_time_that_grows_with_their_square() -> No
     assert len("".join(lines_beside(text))) < 100_000
 
 
-def test_without_the_driver_there_is_no_view(tmp_path: Path) -> None:
-    assert gpu_view({}, tmp_path) is None
-
-
 INFORMATION = "Model: \t\t NVIDIA H200\nIRQ:   \t\t 18\nGPU UUID: \t {0}\nDevice Minor: \t 0\n"
 
 

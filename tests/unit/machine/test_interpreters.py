@@ -51,10 +51,6 @@ def test_the_active_environment_comes_before_the_projects_and_that_before_the_pa
     assert not choose_targets([], [], [tmp_path], environ)[0].named
 
 
-def test_where_there_is_none_there_is_none(tmp_path: Path) -> None:
-    assert choose_targets([], [], [tmp_path], {"PATH": str(tmp_path)}) == ()
-
-
 @pytest.mark.parametrize(
     ("named", "venvs", "environ"),
     [
@@ -133,8 +129,3 @@ def test_a_link_that_leads_nowhere_can_be_named(broken: Path, tmp_path: Path) ->
     (target,) = choose_targets([str(broken / "bin" / "python")], [], [tmp_path], {}, broken=True)
 
     assert target.python == broken / "bin" / "python"
-
-
-def test_a_name_of_which_nothing_exists_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError):
-        choose_targets([], [str(tmp_path / "never-made")], [tmp_path], {}, broken=True)

@@ -31,12 +31,6 @@ def test_the_first_directory_is_that_of_an_import(tmp_path: Path) -> None:
     assert (first.name, first.version, first.site) == ("flash-attn", "2.0", tmp_path / "a")
 
 
-def test_what_pip_left_of_a_broken_installation_is_none(tmp_path: Path) -> None:
-    (tmp_path / "~orch-2.9.0.dist-info").mkdir()
-
-    assert list(installed([tmp_path])) == []
-
-
 def test_metadata_in_latin_1_is_read(tmp_path: Path) -> None:
     text = "Name: engine\nVersion: 1.0\nAuthor: J\xf6rg\n".encode("latin-1")
     (dist_info(tmp_path, "engine", "1.0") / "METADATA").write_bytes(text)
@@ -44,22 +38,6 @@ def test_metadata_in_latin_1_is_read(tmp_path: Path) -> None:
     (package,) = installed([tmp_path])
 
     assert (package.version, package.has_metadata) == ("1.0", True)
-
-
-def test_an_egg_info_of_distutils_is_a_file(tmp_path: Path) -> None:
-    (tmp_path / "old-3.1.egg-info").write_text("Metadata-Version: 1.0\nName: old\nVersion: 3.1\n")
-
-    (package,) = installed([tmp_path])
-
-    assert (package.words, package.is_wheel, package.has_metadata) == ("old 3.1", False, True)
-
-
-def test_a_folder_without_metadata_has_the_version_of_its_name(tmp_path: Path) -> None:
-    (tmp_path / "engine-1.5.dist-info").mkdir()
-
-    (package,) = installed([tmp_path])
-
-    assert (package.words, package.has_metadata) == ("engine 1.5", False)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read all")
@@ -164,7 +142,3 @@ def test_a_torch_of_pypi_without_its_file_says_nothing(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match=r"torch/version\.py of PyTorch 2\.9\.0 cannot be read"):
         torch_build([tmp_path])
-
-
-def test_without_a_torch_there_is_no_build(tmp_path: Path) -> None:
-    assert torch_build([tmp_path]) is None

@@ -339,17 +339,6 @@ def test_a_refused_interpreter_holds_back_the_others(directory: Path) -> None:
     assert site(directory) == before
 
 
-def test_a_file_of_others_is_a_finding_and_failed(directory: Path) -> None:
-    targets = Interpreters(venvs=(str(directory),))
-    (site_dir,) = (directory / "lib").glob("python3*/site-packages")
-    (site_dir / "_ci_doctor_preload.py").write_text("mine = True\n")
-    outcome = install(targets, [TEXT])
-    assert (outcome.verdict, [each.rule for each in outcome.findings]) == (
-        Verdict.FAILED,
-        ["preload/foreign-file"],
-    )
-
-
 def test_without_a_rule_there_is_nothing_to_install(directory: Path) -> None:
     with pytest.raises(UsageError, match="no rule"):
         install(Interpreters(venvs=(str(directory),)), [])

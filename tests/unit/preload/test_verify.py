@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.model.facts.preparing import CheckOutcome, ShimCheck, StatusFacts, VerifyFacts
-from ci_doctor.model.outcome import CaseOutcome, ErrorKind, Severity, Verdict
+from ci_doctor.model.outcome import CaseOutcome, Severity, Verdict
 from ci_doctor.preload.interpreter import Interpreters, Target
 from ci_doctor.preload.preload_rule import Preload, PreloadRule
 from ci_doctor.preload.trial import ObservedStart, Played, RaceRun, judge_trial, read_run
@@ -248,14 +248,6 @@ def test_an_environment_without_a_shim_is_not_judged(tmp_path: Path) -> None:
     assert set(shim.files.values()) == {"absent"}
     assert shim.start_up is not None
     assert any(row.label == "no rule" for row in outcome.tables[0].rows)
-
-
-def test_an_interpreter_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    outcome = status(Interpreters(venvs=(str(tmp_path / "gone"),)), environ={})
-    assert outcome.error is not None
-    assert outcome.error.kind is ErrorKind.USAGE
-    assert isinstance(outcome.facts, StatusFacts)
-    assert [shim.state for shim in outcome.facts.shims] == ["refused"]
 
 
 @pytest.mark.parametrize(
