@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.leftovers import (
@@ -89,14 +90,11 @@ def standing(
     sees_agents: bool = True,
     managed: frozenset[int] = frozenset(),
 ) -> ProcessStanding:
-    around = Surroundings(
-        pid=13,
-        job=own_job,
+    around = replace(
+        alone(TABLE, {pid: job}, own_job),
         running_jobs=frozenset({"ours", "running"}) if sees_agents else frozenset(),
         sees_agents=sees_agents,
-        jobs={pid: job},
         is_managed=lambda pid: pid in managed,
-        table=TABLE,
     )
     return standing_of(TABLE[pid], around)
 

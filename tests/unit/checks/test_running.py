@@ -66,32 +66,33 @@ def test_a_check_that_hangs_is_unknown_and_the_others_end(tmp_path: Path) -> Non
     assert ended["hangs"].duration_s is None
 
 
-def test_a_late_check_names_the_program_it_waited_for_and_the_program_is_killed(
-    tmp_path: Path,
-) -> None:
-    started = threading.Event()
+def one_that_asks_and_one_that_looks(deadline_s: float = 60.0) -> list[DoctorCheck]:
+    """A check that waits for a program, and one whose summary is the pid of that program."""
+    asked = threading.Event()
 
     def asks(context: CheckContext) -> CheckResult:
-        started.set()
+        asked.set()
         context.run(SLEEPS)
         return CheckResult(summary="late")
 
-    context = check_context(tmp_path)
-    pids: list[int] = []
-
     def looks(context: CheckContext) -> CheckResult:
-        started.wait()
+        asked.wait()
         while not context.programs.pids():
             pass
-        pids.extend(context.programs.pids())
-        return CheckResult(summary="looked")
+        return CheckResult(summary=str(context.programs.pids()[0]))
 
-    ended = finished(context, check("asks", asks, deadline_s=1.0), check("looks", looks))
+    return [check("asks", asks, deadline_s=deadline_s), check("looks", looks)]
+
+
+def test_a_late_check_names_the_program_it_waited_for_and_the_program_is_killed(
+    tmp_path: Path,
+) -> None:
+    ended = finished(check_context(tmp_path), *one_that_asks_and_one_that_looks(deadline_s=1.0))
 
     assert "time.sleep(600)" in (ended["asks"].result.unknown or "")
     assert "was still running" in (ended["asks"].result.unknown or "")
     wait_for_threads()
-    assert [psutil.pid_exists(pid) for pid in pids] == [False]
+    assert not psutil.pid_exists(int(ended["looks"].result.summary))
 
 
 def test_a_check_that_waits_for_the_reading_of_another_names_its_program(tmp_path: Path) -> None:
@@ -189,21 +190,7 @@ def test_a_check_that_crashes_is_unknown_with_its_traceback(tmp_path: Path) -> N
 
 
 def test_a_caller_that_stops_early_leaves_no_program(tmp_path: Path) -> None:
-    context = check_context(tmp_path)
-    asked = threading.Event()
-
-    def asks(context: CheckContext) -> CheckResult:
-        asked.set()
-        context.run(SLEEPS)
-        return CheckResult(summary="late")
-
-    def looks(context: CheckContext) -> CheckResult:
-        asked.wait()
-        while not context.programs.pids():
-            pass
-        return CheckResult(summary=str(context.programs.pids()[0]))
-
-    running = run_checks([check("asks", asks), check("looks", looks)], context)
+    running = run_checks(one_that_asks_and_one_that_looks(), check_context(tmp_path))
     pid = int(next(running).result.summary)
     running.close()
 

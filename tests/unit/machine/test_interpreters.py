@@ -100,15 +100,6 @@ def broken(tmp_path: Path) -> Path:
     return venv
 
 
-def test_the_projects_broken_environment_is_chosen_and_not_passed_over(
-    broken: Path, tmp_path: Path
-) -> None:
-    (target,) = choose_targets([], [], [tmp_path], {"PATH": "/usr/bin:/bin"}, broken=True)
-
-    assert target.python == broken / "bin" / "python"
-    assert not target.named
-
-
 def test_an_active_environment_that_is_gone_is_chosen(tmp_path: Path) -> None:
     (target,) = choose_targets([], [], [tmp_path], {"VIRTUAL_ENV": "/gone/venv"}, broken=True)
 

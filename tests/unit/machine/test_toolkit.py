@@ -22,10 +22,6 @@ def read(
     return read_toolkit({"PATH": "", **environ}, tmp_path, root)
 
 
-def test_without_a_toolkit_there_is_none(tmp_path: Path) -> None:
-    assert read(tmp_path) is None
-
-
 def test_the_toolkit_is_that_of_nvcc_on_path(tmp_path: Path) -> None:
     home = tmp_path / "cuda"
     path = program(home / "bin", "nvcc", NVCC)

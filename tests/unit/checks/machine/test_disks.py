@@ -172,14 +172,18 @@ def test_an_error_is_the_reason_why_there_is_no_answer() -> None:
     assert missing == {"refused": "Permission denied", "odd": "embedded null byte"}
 
 
+def models_at(path: Path, cwd: Path) -> PlacedDirectory:
+    """The directory of HF_HOME, which is `path`."""
+    disks = read_disks(check_context(cwd, environ={"HF_HOME": str(path)}))
+    (models,) = [each for each in disks.directories if each.directory.name == "HF_HOME"]
+    return models
+
+
 def test_a_directory_that_does_not_exist_yet_counts_by_the_nearest_above_it(
     tmp_path: Path,
 ) -> None:
-    environ = {"HF_HOME": str(tmp_path / "not" / "yet")}
+    models = models_at(tmp_path / "not" / "yet", tmp_path)
 
-    disks = read_disks(check_context(tmp_path, environ=environ))
-
-    (models,) = [each for each in disks.directories if each.directory.name == "HF_HOME"]
     assert not models.exists
     assert models.existing == tmp_path
     assert models.device == tmp_path.stat().st_dev
@@ -199,11 +203,9 @@ def test_each_file_system_stands_once_with_its_directories(tmp_path: Path) -> No
 
 def test_a_link_leads_to_the_disk_behind_it(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/dev/shm")
-    environ = {"HF_HOME": str(tmp_path / "link")}
 
-    disks = read_disks(check_context(tmp_path, environ=environ))
+    models = models_at(tmp_path / "link", tmp_path)
 
-    (models,) = [each for each in disks.directories if each.directory.name == "HF_HOME"]
     assert models.mount is not None
     assert models.mount.point == Path("/dev/shm")
 

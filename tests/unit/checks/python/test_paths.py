@@ -142,8 +142,16 @@ def put(folder: Path, *names: str) -> None:
         (folder / name).write_bytes(b"\x7fELF" if name.endswith(".so") else b"")
 
 
-def _examine(checkout: Path, python: Path, **environ: str) -> CheckResult:
-    return shadowing.run(check_context(checkout, environ={**ENVIRON, **environ}, pythons=[python]))
+def _examine(checkout: Path, python: Path, *commands: str, **environ: str) -> CheckResult:
+    """`commands` are those of the job's services."""
+    services = {
+        f"service-{place}": ServiceSpec(command=each) for place, each in enumerate(commands)
+    }
+    variables = {**ENVIRON, **environ}
+    context = check_context(
+        checkout, environ=variables, services=services or None, pythons=[python]
+    )
+    return shadowing.run(context)
 
 
 COMPILED = ("fast/__init__.py", "fast/_C.abi3.so")
@@ -210,10 +218,8 @@ def test_a_source_tree_without_the_compiled_parts_of_the_installed_package(
 ) -> None:
     install_compiled(python)
     put(checkout, "fast/__init__.py")
-    services = {"fast": ServiceSpec(command=command)}
-    context = check_context(checkout, environ=ENVIRON, services=services, pythons=[python])
 
-    (problem,) = shadowing.run(context).problems
+    (problem,) = _examine(checkout, python, command).problems
 
     assert problem.finding.severity == severity
     assert "lacks its compiled _C.abi3.so" in problem.finding.summary
@@ -257,14 +263,8 @@ def test_what_a_folder_of_the_job_hides_is_the_fault_of_the_repository(
 
 def test_the_directory_of_a_services_script_is_looked_at(checkout: Path, python: Path) -> None:
     put(checkout, "serving/main.py", "serving/random.py")
-    services = {
-        "one": ServiceSpec(command="python serving/main.py"),
-        "two": ServiceSpec(command="python 'unclosed"),
-    }
 
-    result = shadowing.run(
-        check_context(checkout, environ=ENVIRON, services=services, pythons=[python])
-    )
+    result = _examine(checkout, python, "python serving/main.py", "python 'unclosed")
 
     assert [each.finding.severity for each in result.problems] == ["error"]
 
