@@ -113,11 +113,8 @@ def test_without_what_it_needs_a_check_makes_no_sense(tmp_path: Path) -> None:
     assert reasons == {need: need.value for need in Need if need is not Need.NOTHING}
 
 
-@pytest.mark.parametrize("trace", ["dev/nvidia0", "dev/nvidiactl", "proc/driver/nvidia"])
-def test_any_trace_of_a_gpu_or_its_driver_makes_the_checks_answer(
-    trace: str, tmp_path: Path
-) -> None:
-    (tmp_path / trace).mkdir(parents=True)
+def test_a_trace_of_a_gpu_makes_its_checks_answer(tmp_path: Path) -> None:
+    (tmp_path / "dev" / "nvidia0").mkdir(parents=True)
     context = check_context(tmp_path, environ={"PATH": ""}, root=tmp_path)
 
     assert missing_need(named("gpu/seen", need=Need.GPU)[0], context) is None

@@ -269,7 +269,7 @@ def test_rules_are_embedded_as_a_literal_and_the_path_file_holds_one_import_line
     (rules,) = [
         node.value
         for node in ast.parse(files[FINDER]).body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets) == "RULES"
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "RULES"
     ]
     assert ast.literal_eval(rules) == {
         "serve": (("json", ()), ("transformers", ("GenerationConfig", "AutoConfig"))),

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.gpu.devices import free_memory, holders
-from ci_doctor.checks.gpu.driver import gpu_view
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context
@@ -187,16 +186,6 @@ def test_a_holder_counts_where_the_driver_does_not_say_how_much_memory_there_is(
     (problem,) = checked_of_holders(tmp_path, unified, root=root).problems
 
     assert "72.9 GB" in problem.finding.summary
-
-
-def test_a_part_is_a_device_with_its_own_name_and_memory(tmp_path: Path) -> None:
-    environ = divided_machine(tmp_path)
-    context = check_context(tmp_path, environ={**environ, "CUDA_VISIBLE_DEVICES": "MIG-bbbb"})
-
-    (device,) = gpu_view(context).visible().usable
-
-    assert device.label == "GPU 0 (NVIDIA H100 80GB HBM3, MIG 2g.20gb)"
-    assert device.memory.total == 20096 * 2**20
 
 
 def test_a_service_must_fit_into_its_part_and_not_into_the_gpu(tmp_path: Path) -> None:

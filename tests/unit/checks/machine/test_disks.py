@@ -144,11 +144,6 @@ def test_files_on_other_machines_are_known_by_their_kind(kind: str, is_network: 
     assert Mount(point=Path("/"), kind=kind, source="/dev/sdb1").is_network is is_network
 
 
-def test_without_proc_no_mount_is_known(tmp_path: Path) -> None:
-    assert read_mounts(check_context(tmp_path, root=tmp_path)) == ()
-    assert mount_holding((), Path("/tmp")) is None
-
-
 def test_one_that_does_not_answer_does_not_hold_up_the_others() -> None:
     never = threading.Event()
     try:

@@ -93,10 +93,6 @@ def test_a_file_far_below_is_looked_at_too_and_one_with_a_comma_is_read_as_csv_h
 _ELF = b"\x7fELF\x02\x01" + bytes(12)
 
 
-def test_pure_wheels_are_ok(python: Path, examine: Examine) -> None:
-    assert examine(wheels, python).status is CheckStatus.OK
-
-
 def test_a_wheel_and_modules_of_another_python_are_errors(python: Path, examine: Examine) -> None:
     tag = f"cp38-cp38-linux_{platform.machine()}"
     install(site_of(python), "fast", "1", tags=[tag])
