@@ -5,6 +5,7 @@ import pytest
 
 from ci_doctor.compat.breaks import BreakFact, DirectionFact, PairFact
 from ci_doctor.compat.outcome import was_judged
+from tests.support.cases import cases
 from tests.unit.compat.trees import breaks, judged
 
 ADAPTER = """
@@ -62,26 +63,21 @@ def _kind(broken: BreakFact) -> str:
     return broken.rule.partition("/")[2]
 
 
-@pytest.mark.parametrize("line", BROKEN.values(), ids=BROKEN)
+@cases("line", BROKEN)
 def test_a_call_that_surely_raises_is_a_break(line: str) -> None:
     assert breaks(f"{HEAD}{line}\n", ADAPTER) == ["call 2"]
 
 
-@pytest.mark.parametrize("line", FINE.values(), ids=FINE)
+@cases("line", FINE)
 def test_a_call_that_may_succeed_is_none(line: str) -> None:
     assert breaks(f"{HEAD}{line}\n", ADAPTER) == []
 
 
+DATACLASS = "from dataclasses import dataclass\n@dataclass\n"
 DECLARED = {
-    "a dataclass": (
-        "from dataclasses import dataclass\n@dataclass\nclass P:\n    a: int\n    b: int = 0\n",
-        "P(1, 2, 3)",
-    ),
+    "a dataclass": (f"{DATACLASS}class P:\n    a: int\n    b: int = 0\n", "P(1, 2, 3)"),
     "fields of a base come first": (
-        (
-            "from dataclasses import dataclass\n@dataclass\nclass B:\n    a: int\n"
-            "@dataclass\nclass P(B):\n    b: int\n"
-        ),
+        f"{DATACLASS}class B:\n    a: int\n@dataclass\nclass P(B):\n    b: int\n",
         "P(1)",
     ),
     "keyword-only fields": (
@@ -190,114 +186,78 @@ def test_a_name_is_gone_only_if_nothing_makes_it(caller: str, expected: list[str
     assert breaks(f"{caller}\n", CLASSES) == expected
 
 
-GUARDS = {
+NEW = "from lib.api import new\n"
+LATER_GONE = "def f():\n    if not HAS:\n        from lib.api import gone"
+FLAG = "    HAS = True\nexcept ImportError:\n    HAS = False\n"
+VERSION = f"import lib\nfrom packaging.version import Version\n{NEW}"
+
+BRANCHES_THAT_RUN = {
     "the first import succeeds": (
         "try:\n    from lib.api import new\nexcept ImportError:\n    from lib.api import old\nnew()",
-        ["call 5"],
+        "call 5",
     ),
     "the fallback is what runs": (
-        (
-            "try:\n    from lib.api import gone as f\nexcept ImportError:\n"
-            "    from lib.api import new as f\nf()"
-        ),
-        ["call 5"],
+        "try:\n    from lib.api import gone as f\nexcept ImportError:\n    from lib.api import new as f\nf()",
+        "call 5",
     ),
     "both are gone": (
         "try:\n    from lib.api import gone\nexcept ImportError:\n    from lib.api import gone2",
-        ["name-gone 4"],
+        "name-gone 4",
     ),
     "a handler that raises hides nothing": (
         "try:\n    from lib.api import gone\nexcept ImportError:\n    raise",
-        ["name-gone 2"],
-    ),
-    "a newer version": (
-        (
-            "import lib\nfrom packaging.version import Version\nfrom lib.api import new\n"
-            "if Version(lib.__version__) >= Version('2'):\n    new(1)\nelse:\n    new(1, 2)"
-        ),
-        [],
+        "name-gone 2",
     ),
     "an older version": (
-        (
-            "import lib\nfrom packaging.version import Version\nfrom lib.api import new\n"
-            "if Version(lib.__version__) < Version('2'):\n    new(1)\nelse:\n    new(1, 2)"
-        ),
-        ["call 7"],
-    ),
-    "a constant made of the version": (
-        (
-            "from importlib.metadata import version\nfrom packaging.version import parse\n"
-            "from lib.api import new\nIS_NEW = parse(version('lib')) >= parse('2')\n"
-            "if IS_NEW:\n    new(1)\nelse:\n    new()"
-        ),
-        [],
+        f"{VERSION}if Version(lib.__version__) < Version('2'):\n    new(1)\nelse:\n    new(1, 2)",
+        "call 7",
     ),
     "hasattr": (
         "import lib.api\nif hasattr(lib.api, 'gone'):\n    lib.api.gone()\nelse:\n    lib.api.new()",
-        ["call 5"],
-    ),
-    "hasattr and an early return": (
-        (
-            "import lib.api\ndef f():\n    if not hasattr(lib.api, 'gone'):\n        return\n"
-            "    lib.api.gone()"
-        ),
-        [],
-    ),
-    "a conjunction": ("import lib.api\nhasattr(lib.api, 'gone') and lib.api.gone()", []),
-    "inspect.signature": (
-        (
-            "import inspect\nfrom lib.api import new\n"
-            "if 'b' in inspect.signature(new).parameters:\n    new(1, b=2)\nelse:\n    new(1)"
-        ),
-        [],
-    ),
-    "the Python": (
-        "import sys\nfrom lib.api import new\nif sys.version_info < (3, 8):\n    new()",
-        [],
-    ),
-    "a version that nobody knows": (
-        "import other\nfrom lib.api import new\nif other.__version__ > '1':\n    new()",
-        [],
-    ),
-    "a flag of an import": (
-        (
-            "try:\n    import lib.gone\n    HAS = True\nexcept ImportError:\n    HAS = False\n"
-            "from lib.api import new\nif HAS:\n    new()"
-        ),
-        [],
-    ),
-    "the opposite of a flag of an import that succeeds": (
-        (
-            "try:\n    from lib.api import new\n    HAS = True\nexcept ImportError:\n    HAS = False\n"
-            "def f():\n    if not HAS:\n        from lib.api import gone"
-        ),
-        [],
-    ),
-    "a flag of an import that nobody can follow": (
-        (
-            "try:\n    import other\n    HAS = True\nexcept ImportError:\n    HAS = False\n"
-            "def f():\n    if not HAS:\n        from lib.api import gone"
-        ),
-        [],
+        "call 5",
     ),
     "an option of the program is no flag of an import": (
-        "import os\nfrom lib.api import new\nif os.environ.get('FAST'):\n    new()",
-        ["call 4"],
+        f"import os\n{NEW}if os.environ.get('FAST'):\n    new()",
+        "call 4",
     ),
-    "except TypeError": (
-        "from lib.api import new\ntry:\n    new()\nexcept TypeError:\n    new(1)",
-        [],
+}
+BRANCHES_THAT_DO_NOT = {
+    "a newer version": (
+        f"{VERSION}if Version(lib.__version__) >= Version('2'):\n    new(1)\nelse:\n    new(1, 2)"
     ),
+    "a constant made of the version": (
+        f"from importlib.metadata import version\nfrom packaging.version import parse\n{NEW}"
+        "IS_NEW = parse(version('lib')) >= parse('2')\nif IS_NEW:\n    new(1)\nelse:\n    new()"
+    ),
+    "hasattr and an early return": (
+        "import lib.api\ndef f():\n    if not hasattr(lib.api, 'gone'):\n        return\n"
+        "    lib.api.gone()"
+    ),
+    "a conjunction": "import lib.api\nhasattr(lib.api, 'gone') and lib.api.gone()",
+    "inspect.signature": (
+        f"import inspect\n{NEW}if 'b' in inspect.signature(new).parameters:\n    new(1, b=2)\n"
+        "else:\n    new(1)"
+    ),
+    "the Python": f"import sys\n{NEW}if sys.version_info < (3, 8):\n    new()",
+    "a version that nobody knows": f"import other\n{NEW}if other.__version__ > '1':\n    new()",
+    "a flag of an import": f"try:\n    import lib.gone\n{FLAG}{NEW}if HAS:\n    new()",
+    "the opposite of a flag of an import that succeeds": f"try:\n    {NEW}{FLAG}{LATER_GONE}",
+    "a flag of an import that nobody can follow": f"try:\n    import other\n{FLAG}{LATER_GONE}",
+    "except TypeError": f"{NEW}try:\n    new()\nexcept TypeError:\n    new(1)",
     "suppress": (
-        "import contextlib\nwith contextlib.suppress(ImportError):\n    from lib.api import gone",
-        [],
+        "import contextlib\nwith contextlib.suppress(ImportError):\n    from lib.api import gone"
     ),
 }
 
 
-@pytest.mark.parametrize(("caller", "expected"), GUARDS.values(), ids=GUARDS)
-def test_only_the_branch_that_runs_counts(caller: str, expected: list[str]) -> None:
-    assert breaks(f"{caller}\n", "def new(a): ...\n", "2.1.0") == expected
+@cases(("caller", "expected"), BRANCHES_THAT_RUN)
+def test_a_break_in_the_branch_that_runs_counts(caller: str, expected: str) -> None:
+    assert breaks(f"{caller}\n", "def new(a): ...\n", "2.1.0") == [expected]
+
+
+@cases("caller", BRANCHES_THAT_DO_NOT)
+def test_a_break_in_a_branch_that_may_not_run_does_not(caller: str) -> None:
+    assert breaks(f"{caller}\n", "def new(a): ...\n", "2.1.0") == []
 
 
 def test_a_broad_except_hides_a_break_and_a_renamed_keyword_is_recognised() -> None:
