@@ -2,11 +2,12 @@
 """The verdict, facts, runs and outcome of an investigation."""
 
 import signal
+from typing import Any
 
 import msgspec
 import pytest
 
-from ci_doctor.imports.confirm import Investigation
+from ci_doctor.imports.confirm import HeldRun, Investigation
 from ci_doctor.imports.crossings import CYCLE, SUBMODULE
 from ci_doctor.imports.hazards import RULES, find_hazards, remedy
 from ci_doctor.imports.one_module import FAILED
@@ -44,13 +45,17 @@ MET_AND_ENDED_OTHERWISE = msgspec.structs.replace(
 )
 
 
+def tried(*runs: HeldRun, **fields: Any) -> Investigation:
+    """One hazard, for which these runs with a delay were made: it fired in none."""
+    return an_investigation(a_hazard(), confirmed=((runs, None),), **fields)
+
+
 NOTHING_RACES = an_investigation()
 NOT_RECORDED = an_investigation(recorded=a_run())
 ONE_FIRED = an_investigation(FIRED)
 COMMAND_FAILED = an_investigation(recorded=a_run(a_process(LOADED), exit_code=3))
 FIRED_AND_FAILED = an_investigation(FIRED, recorded=a_run(a_process(LOADED), exit_code=1))
 CONFIRMED = an_investigation(a_hazard(), confirmed=(((RUN,), RUN),))
-SAFE = an_investigation(a_hazard(), confirmed=(((RUN,), None),))
 NO_RUN = an_investigation(a_hazard(), confirmed=())
 
 
@@ -72,23 +77,11 @@ NO_RUN = an_investigation(a_hazard(), confirmed=())
         ),
         (an_investigation(a_hazard()), Verdict.INCONCLUSIVE, "`--confirm` settles it"),
         (CONFIRMED, Verdict.FAILED, "1 fired once the right import was delayed"),
-        (SAFE, Verdict.PASS, "did not make it fire"),
-        (
-            an_investigation(a_hazard(), confirmed=(((a_held_run(),), None),)),
-            Verdict.INCONCLUSIVE,
-            "could not decide it",
-        ),
+        (tried(RUN), Verdict.PASS, "did not make it fire"),
+        (tried(a_held_run()), Verdict.INCONCLUSIVE, "could not decide it"),
         (NO_RUN, Verdict.INCONCLUSIVE, "could not decide it"),
-        (
-            an_investigation(a_hazard(), confirmed=(((ENDED_OTHERWISE,), None),)),
-            Verdict.INCONCLUSIVE,
-            "could not decide it",
-        ),
-        (
-            an_investigation(a_hazard(), confirmed=(((MET_AND_ENDED_OTHERWISE,), None),)),
-            Verdict.PASS,
-            "did not make it fire",
-        ),
+        (tried(ENDED_OTHERWISE), Verdict.INCONCLUSIVE, "could not decide it"),
+        (tried(MET_AND_ENDED_OTHERWISE), Verdict.PASS, "did not make it fire"),
         (
             an_investigation(a_hazard(closeness=Closeness.HANDED_OUT), confirmed=(((RUN,), None),)),
             Verdict.PASS,
@@ -105,11 +98,7 @@ NO_RUN = an_investigation(a_hazard(), confirmed=())
             "1 fired in the recorded run",
         ),
         (an_investigation(is_whole=False), Verdict.INCONCLUSIVE, "more than can be compared"),
-        (
-            an_investigation(a_hazard(), confirmed=(((RUN,), None),), is_whole=False),
-            Verdict.INCONCLUSIVE,
-            "than can be compared",
-        ),
+        (tried(RUN, is_whole=False), Verdict.INCONCLUSIVE, "than can be compared"),
         (an_investigation(FIRED, is_whole=False), Verdict.FAILED, "1 fired in the recorded run"),
         (NOT_RECORDED, Verdict.VOID, "nothing was recorded"),
         (
@@ -244,7 +233,7 @@ def test_a_signal_takes_the_verdict_and_leaves_the_evidence(
         (ONE_FIRED, {"self-replacing": Severity.ERROR}),
         (FIRED_AND_FAILED, {"self-replacing": Severity.ERROR}),
         (CONFIRMED, {"self-replacing": Severity.ERROR}),
-        (SAFE, {}),
+        (tried(RUN), {}),
         (NO_RUN, {"not-settled": Severity.WARNING}),
         (NOT_RECORDED, {"not-recorded": Severity.WARNING}),
         (COMMAND_FAILED, {"command-failed": Severity.WARNING}),

@@ -200,16 +200,10 @@ def test_trigger_that_another_finder_serves_is_a_failure() -> None:
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (ran(exit_code=None, stdout="", stderr=""), "did not end within 9 s"),
-        (ran(exit_code=-11, stdout="", stderr="Fatal\n"), "ended with exit code -11: Fatal"),
-        (
-            ran(exit_code=0, stdout="chatter", stderr=""),
-            "ended with exit code 0: chatter",
-        ),
-        (
-            ran(exit_code=0, stdout='chatter\n{"executed": true, "error": "E: x"}\n', stderr=""),
-            "E: x",
-        ),
+        (ran(None), "did not end within 9 s"),
+        (ran(-11, "", "Fatal\n"), "ended with exit code -11: Fatal"),
+        (ran(0, "chatter"), "ended with exit code 0: chatter"),
+        (ran(0, 'chatter\n{"executed": true, "error": "E: x"}\n'), "E: x"),
     ],
     ids=["hangs", "signal", "says-nothing", "error"],
 )
