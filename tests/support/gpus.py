@@ -5,6 +5,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.support.packages import dist_info
+
 IDLE = """
 <clocks_{kind}_reason_gpu_idle>Active</clocks_{kind}_reason_gpu_idle>
 <clocks_{kind}_reason_sw_power_cap>Not Active</clocks_{kind}_reason_sw_power_cap>
@@ -207,11 +209,7 @@ def venv(directory: Path, packages: Mapping[str, str]) -> Path:
     """The files of a virtual environment with `packages`, by name and version; its python, which cannot run."""
     site = directory / "lib" / "python3.12" / "site-packages"
     for name, version in packages.items():
-        folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
-        folder.mkdir(parents=True)
-        (folder / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n\n"
-        )
+        dist_info(site, name, version)
     python = directory / "bin" / "python"
     python.parent.mkdir()
     python.write_bytes(b"")
