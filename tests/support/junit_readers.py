@@ -3,14 +3,11 @@
 
 import re
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from xml.etree import ElementTree as ET
 
 _RED = ("failure", "error")
 # Char of https://www.w3.org/TR/xml/#charsets
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-JUNIT_ANNOTATE_GLOB = "junit-*.xml"
 
 
 def bktec(document: str) -> list[tuple[str, str, str]]:
@@ -43,11 +40,6 @@ def gitlab(document: str) -> Mapping[tuple[str, str, str | None], str]:
         key = (case.attrib["classname"], case.attrib["name"], case.get("file"))
         tests[key] = _status(case)
     return tests
-
-
-def is_for_junit_annotate(name: str) -> bool:
-    """Whether the glob of its README takes the artifact in."""
-    return fnmatchcase(name, JUNIT_ANNOTATE_GLOB)
 
 
 def not_xml(document: str) -> list[str]:

@@ -274,12 +274,6 @@ def test_a_step_that_failed_softly_is_named_and_not_red() -> None:
     assert "✗ FAILED</td>" not in page
 
 
-def test_a_retry_that_hid_a_failure_is_named() -> None:
-    page = shown(a_build(an_annotated_step("latency", retry=RetryWorth.HID_A_FAILURE)))
-
-    assert "A retry hid a failure of latency." in page
-
-
 def test_a_build_of_a_thousand_steps_stays_a_screen_with_one_artifact_link() -> None:
     steps = [an_annotated_step(f"step {number}", number) for number in range(1000)]
     causes = tuple(a_cause(f"cause {number}", number) for number in range(50))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ci_doctor.model.outcome import Report, Verdict
+from ci_doctor.model.outcome import Report, Table, Verdict, row
 from ci_doctor.render import (
     RENDERERS,
     REPORT_FILE,
@@ -20,7 +20,7 @@ from ci_doctor.render import (
     text,
 )
 from ci_doctor.render.json import schema_text
-from tests.support.builders import a_report, sample_reports
+from tests.support.builders import a_finding, a_report, sample_reports
 from tests.support.golden import assert_matches_golden
 
 REPORTS = sample_reports()
@@ -41,34 +41,33 @@ def test_a_form_is_the_approved_one(name: str, form: str) -> None:
     assert_matches_golden(FORMS[form](REPORTS[name]), f"render/{name}.{form}")
 
 
+@pytest.mark.parametrize("form", ["txt", "md"])
+def test_a_table_that_is_an_aside_stands_below_the_findings(form: str) -> None:
+    aside = Table(title="Not run", rows=(row("gpu", "no GPU"),), is_aside=True)
+    first = Table(title="Arms", rows=(row("baseline", 1),))
+
+    shown = FORMS[form](a_report(Verdict.FAILED, findings=(a_finding(),), tables=(aside, first)))
+
+    places = [shown.index(word) for word in ("Arms", a_finding().rule, "Not run")]
+    assert places == sorted(places)
+
+
 def test_shipped_schema_is_that_of_the_types() -> None:
     assert_matches_golden(schema_text(), "../../ci_doctor/render/report.schema.json")
 
 
-@pytest.mark.parametrize("renderer", RENDERERS, ids=lambda renderer: renderer.name)
-def test_every_form_is_rendered_and_the_same_each_time(renderer: Renderer) -> None:
-    once = renderer.render(REPORTS["regression"])
-    assert once == renderer.render(sample_reports()["regression"])
+@pytest.mark.parametrize("each", RENDERERS, ids=lambda each: each.name)
+def test_every_form_is_found_by_its_name_and_the_same_each_time(each: Renderer) -> None:
+    assert renderer(each.name) is each
+    once = each.render(REPORTS["regression"])
+    assert once == each.render(sample_reports()["regression"])
     assert once.endswith("\n")
     assert not once.endswith("\n\n")
-
-
-@pytest.mark.parametrize("each", RENDERERS, ids=lambda each: each.name)
-def test_each_is_found_by_its_name_and_renders(each: Renderer) -> None:
-    assert renderer(each.name) is each
-    assert each.render(a_report()).endswith("\n")
 
 
 def test_files_have_names_of_their_own() -> None:
     assert len(set(report_files())) == len(report_files())
     assert report_files()[0] == REPORT_FILE
-
-
-def test_a_page_is_for_reports_with_a_matrix_alone() -> None:
-    page = renderer("html")
-    assert not page.is_for(a_report(Verdict.REGRESSION))
-    assert page.is_for(a_report(Verdict.REGRESSION, facts={"matrix": {"starts": []}}))
-    assert renderer("json").is_for(a_report())
 
 
 def test_a_renderer_is_imported_when_it_is_used() -> None:

@@ -17,14 +17,12 @@ from ci_doctor.model.outcome import (
     Evidence,
     Failure,
     Report,
-    Table,
     Verdict,
-    row,
     text_table,
 )
 from ci_doctor.render import markdown
 from ci_doctor.render.formatting import one_line, printable
-from tests.support.builders import a_finding, a_report, sample_reports
+from tests.support.builders import a_finding, a_report
 from tests.unit.render.strategies import HOSTILE, TEXT, patient, reports, whole
 
 # As Buildkite documents it, and what its Markdown makes of the rest.
@@ -208,11 +206,6 @@ def test_evidence_is_the_first_to_go_and_findings_follow() -> None:
     )
 
 
-def test_whole_report_has_no_such_line() -> None:
-    for report in sample_reports().values():
-        assert "Left out" not in markdown.render(report)
-
-
 def test_budget_that_holds_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="512 or more"):
         markdown.render(a_report(), max_bytes=511)
@@ -239,12 +232,6 @@ def test_at_most_ten_artifacts_are_linked_and_none_outside_the_report() -> None:
     assert page_of(markdown.render(a_report(attachments=attachments))).links == []
 
 
-def test_verdict_and_summary_come_first() -> None:
-    lines = markdown.render(sample_reports()["regression"]).splitlines()
-    assert lines[0] == "**✗ REGRESSION** `correctness` 3 min 12 s, exit code 1"
-    assert lines[2].startswith("the candidate differs")
-
-
 def test_error_shows_its_hint_and_folds_its_detail() -> None:
     error = Failure(
         message="a bug in ci-doctor", hint="report it", detail="Traceback\n```\n</details>"
@@ -252,13 +239,3 @@ def test_error_shows_its_hint_and_folds_its_detail() -> None:
     shown = markdown.render(a_report(None, error=error))
     assert "a bug in ci-doctor\n\n**Hint:** report it\n" in shown
     assert "Traceback" in page_of(shown).text()
-
-
-def test_a_table_that_is_an_aside_stands_below_the_findings() -> None:
-    aside = Table(title="Not run", rows=(row("gpu", "no GPU"),), is_aside=True)
-    first = Table(title="Arms", rows=(row("baseline", 1),))
-
-    page = markdown.render(a_report(Verdict.FAILED, findings=(a_finding(),), tables=(aside, first)))
-
-    places = [page.index(word) for word in ("Arms", a_finding().rule, "Not run")]
-    assert places == sorted(places)

@@ -33,6 +33,7 @@ from ci_doctor.render.step_annotation import (
 )
 from tests.support.annotated_page import AnnotatedPage, shown
 from tests.support.builders import a_finding, a_report, sample_reports
+from tests.support.builds import a_job
 from tests.support.diagnoses import a_cause, a_diagnosis, report_of
 from tests.unit.render.strategies import HOSTILE, TEXT, patient, reports
 
@@ -65,19 +66,9 @@ NASTY = (
 
 
 def a_record(verdict: str = Verdict.FAILED, **changes: Any) -> JobRecord:
-    record = JobRecord(
-        tool_version="1",
-        about=ABOUT,
-        label=":pytest: serving",
-        command="bash ci/serving.sh",
-        began_at="2026-11-22T10:00:00.000Z",
-        ended_at="2026-11-22T10:07:12.000Z",
-        command_status=1,
-        exit_status=1,
-        verdict=verdict,
-        summary="the command ended with status 1",
-    )
-    return replace(record, **changes)
+    record = a_job("serving", verdict="failed", seconds=432.0)
+    own = {"about": ABOUT, "verdict": verdict, "summary": "the command ended with status 1"}
+    return replace(record, **{**own, **changes})
 
 
 def a_step(*reports: Report, earlier: tuple[EarlierAttempt, ...] = (), **record: Any) -> StepResult:
@@ -418,27 +409,11 @@ CACHES = replace(
 )
 
 
-def page(*reports: Report, status: int = 0, verdict: str = Verdict.VOID) -> AnnotatedPage:
-    return shown(render(step(*reports, status=status, verdict=verdict)))
-
-
-def step(*reports: Report, status: int = 0, verdict: str = Verdict.VOID) -> StepResult:
-    record = JobRecord(
-        tool_version="1",
-        about=About(),
-        command="bash ci/serving.sh",
-        command_status=status,
-        exit_status=status,
-        verdict=verdict,
-        summary="no report names a cause",
-    )
-    return StepResult(record=record, reports=reports)
-
-
 def test_a_job_with_nothing_but_caches_passes_and_has_one_section() -> None:
-    annotated = page(CACHES)
+    step = a_step(CACHES, verdict=Verdict.VOID, command_status=0, exit_status=0)
+    annotated = page_of(step)
 
-    assert step_style(step(CACHES)) == "success"
+    assert step_style(step) == "success"
     assert "Passed" in annotated.unfolded
     assert annotated.unfolded.count("vllm inert; 5 kB fetched") == 1
     assert annotated.tags.count("table") == 1
@@ -447,7 +422,7 @@ def test_a_job_with_nothing_but_caches_passes_and_has_one_section() -> None:
 
 
 def test_a_job_that_failed_is_explained_by_other_reports_and_the_section_comes_last() -> None:
-    annotated = page(CACHES, status=3, verdict=Verdict.FAILED)
+    annotated = page_of(a_step(CACHES))
 
     assert "Finding:" not in annotated.text
     assert annotated.unfolded.rstrip().endswith("Caches: vllm inert; 5 kB fetched")
@@ -458,11 +433,11 @@ def test_a_report_that_judges_is_no_part_of_the_section() -> None:
 
     assert not is_about_caches(refused)
     assert caches_section([refused, a_report()]) == ""
-    assert "Finding: vllm" in page(refused, status=1, verdict=Verdict.FAILED).unfolded
+    assert "Finding: vllm" in page_of(a_step(refused)).unfolded
 
 
 def test_whoever_calls_the_commands_by_hand_gets_one_section_too() -> None:
-    annotated = page(*(replace(CACHES, summary=f"part {number}") for number in range(3)))
+    annotated = page_of(a_step(*(replace(CACHES, summary=f"part {n}") for n in range(3))))
 
     assert "Caches: part 0; part 1; part 2" in annotated.unfolded
     assert annotated.tags.count("details") == 1

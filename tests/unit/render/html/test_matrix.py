@@ -21,17 +21,16 @@ def _view(
     return seen
 
 
+def _texts(seen: Shown) -> list[str]:
+    """What stands in the cells of the first row."""
+    return [cell["text"] for cell in seen["groups"][0]["rows"][0]["cells"]]
+
+
 def test_baseline_starts_stand_before_candidate_starts_and_archived_ones_first() -> None:
     seen = _view(["A1", "B1", "a1", "A2", "B2"], {"r0": ("own", [0, 1, 2, 3, 4])})
 
     assert [column.name for column in seen["columns"]] == ["a1", "A1", "A2", "B1", "B2"]
-    assert [cell["text"] for cell in seen["groups"][0]["rows"][0]["cells"]] == [
-        "3",
-        "1",
-        "4",
-        "2",
-        "5",
-    ]
+    assert _texts(seen) == ["3", "1", "4", "2", "5"]
     assert seen["baseline"] == 3
 
 
@@ -47,14 +46,8 @@ def test_disputed_requests_come_first_then_the_kinds_from_the_worst_and_equal_on
     }
     seen = _view(["A1", "B1"], rows, ("d",))
 
-    assert [row["id"] for group in seen["groups"] for row in group["rows"]] == [
-        "d",
-        "c",
-        "o",
-        "s",
-        "f",
-        "u",
-    ]
+    order = [row["id"] for group in seen["groups"] for row in group["rows"]]
+    assert order == ["d", "c", "o", "s", "f", "u"]
     assert (seen["equal"], seen["differing"], seen["total"]) == (["e"], 6, 7)
     assert (
         seen["kinds"]
@@ -66,15 +59,10 @@ def test_requests_that_vary_together_stand_together() -> None:
     rows: dict[str, tuple[str, Classes]] = {
         f"r{n}": ("flaky", [0, n % 2, 1 - n % 2]) for n in range(6)
     }
+    seen = _view(["A1", "A2", "B1"], rows)
 
-    assert [row["id"] for row in _view(["A1", "A2", "B1"], rows)["groups"][0]["rows"]] == [
-        "r0",
-        "r2",
-        "r4",
-        "r1",
-        "r3",
-        "r5",
-    ]
+    order = [row["id"] for row in seen["groups"][0]["rows"]]
+    assert order == ["r0", "r2", "r4", "r1", "r3", "r5"]
 
 
 def test_an_equal_request_with_an_answer_that_does_not_count_keeps_its_own_row() -> None:
@@ -92,40 +80,19 @@ def test_an_equal_request_with_an_answer_that_does_not_count_keeps_its_own_row()
 def test_no_answer_is_no_colour_of_an_answer_and_later_answers_share_colours_but_no_number() -> (
     None
 ):
-    cells = _view([f"A{n}" for n in range(1, 11)], {"r": ("flaky", [None, *range(9)])})["groups"][
-        0
-    ]["rows"][0]["cells"]
+    seen = _view([f"A{n}" for n in range(1, 11)], {"r": ("flaky", [None, *range(9)])})
 
-    assert [cell["style"] for cell in cells] == [
-        "none",
-        "c0",
-        "c1",
-        "c2",
-        "c3",
-        "c4",
-        "c5",
-        "c6",
-        "c7",
-        "c1",
-    ]
-    assert [cell["text"] for cell in cells] == ["–", "1", "2", "3", "4", "5", "6", "7", "8", "9"]
+    styles = [cell["style"] for cell in seen["groups"][0]["rows"][0]["cells"]]
+    assert styles == ["none", *(f"c{number}" for number in range(8)), "c1"]
+    assert _texts(seen) == ["–", *map(str, range(1, 10))]
 
 
 def test_missing_entries_of_a_row_are_no_answers() -> None:
-    assert [
-        cell["text"]
-        for cell in _view(["A1", "B1"], {"r": ("own", [0, 0])})["groups"][0]["rows"][0]["cells"]
-    ] == ["1", "1"]
-    short = convert(
-        {
-            "starts": [{"name": "A1"}, {"name": "A2"}],
-            "requests": [{"id": "r", "kind": "equal", "classes": [0]}],
-        },
-        AnswerMatrix,
-    )
-    seen = view_of(short)
+    assert _texts(_view(["A1", "B1"], {"r": ("own", [0, 0])})) == ["1", "1"]
+    short = {**matrix(["A1", "A2"], {}), "requests": [{"id": "r", "kind": "equal", "classes": [0]}]}
+    seen = view_of(convert(short, AnswerMatrix))
     assert seen is not None
-    assert [cell["text"] for cell in seen["groups"][0]["rows"][0]["cells"]] == ["1", "–"]
+    assert _texts(seen) == ["1", "–"]
 
 
 @pytest.mark.parametrize("empty", [{}, {"starts": [{"name": "A1"}]}, {"requests": [{"id": "r"}]}])
@@ -170,13 +137,8 @@ def test_every_position_is_in_one_bar_and_everything_lies_inside_the_picture(
 def test_median_least_and_most_are_those_of_the_positions_that_are_known() -> None:
     drawn = _histogram(4, None, 37, 212, 38, unit="character")
 
-    assert (drawn["least"], drawn["median"], drawn["most"], drawn["unit"], drawn["count"]) == (
-        "4",
-        "37",
-        "212",
-        "character",
-        4,
-    )
+    assert (drawn["least"], drawn["median"], drawn["most"]) == ("4", "37", "212")
+    assert (drawn["unit"], drawn["count"]) == ("character", 4)
 
 
 def test_bins_have_round_widths() -> None:

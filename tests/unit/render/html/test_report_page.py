@@ -157,13 +157,8 @@ def test_every_report_shows_its_verdict_in_a_word_and_a_symbol_and_what_belongs_
 
 
 def test_a_report_without_a_verdict_shows_what_happened_the_hint_and_the_detail() -> None:
-    page = ParsedPage(
-        html.render(
-            a_report(
-                None, error=Failure(message="no such file", hint="see `--help`", detail="line 7")
-            )
-        )
-    )
+    error = Failure(message="no such file", hint="see `--help`", detail="line 7")
+    page = ParsedPage(html.render(a_report(None, error=error)))
 
     assert all(text in page.text for text in ("ERROR", "no such file", "line 7", "--help"))
 
@@ -201,17 +196,7 @@ def test_the_decision_says_p_alpha_what_is_disputed_and_what_is_not_excluded() -
 
 def test_a_p_above_alpha_does_not_exclude_chance() -> None:
     report = pictures()["regression"]
-    facts = {
-        **report.facts,
-        "test": {
-            "disputed": ["x"],
-            "p": 0.1,
-            "smallest_p": 0.1,
-            "labelings": 10,
-            "alpha": 0.05,
-            "level": 0.05,
-        },
-    }
+    facts = {**report.facts, "test": {**report.facts["test"], "p": 0.1, "disputed": ["x"]}}
     text = " ".join(ParsedPage(html.render(replace(report, facts=facts))).text.split())
 
     assert "p = 0.1 > α = 0.05: chance is not excluded" in text
