@@ -67,17 +67,6 @@ def test_commit_and_branch_are_told_from_a_folder_inside(tmp_path: Path) -> None
     )
 
 
-def test_a_changed_file_and_a_detached_head_are_told(tmp_path: Path) -> None:
-    repository(tmp_path)
-    git(tmp_path, "checkout", "-q", "--detach")
-    (tmp_path / "file").write_text("two")
-
-    found = checkout(tmp_path)
-
-    assert found is not None
-    assert (found.branch, found.dirty) == (None, True)
-
-
 def test_no_repository_and_no_commit_are_none(tmp_path: Path) -> None:
     assert checkout(tmp_path) is None
 

@@ -103,19 +103,6 @@ def test_the_verdict_of_a_build_is_the_worst_of_its_steps(
     assert merged(*records).verdict is verdict
 
 
-def test_ten_jobs_that_met_one_full_disk_are_one_cause() -> None:
-    outcome = merged(*(a_job(f"step-{place}", **DISK) for place in range(10)))
-
-    (cause,) = facts(outcome).causes
-    assert (cause.fingerprint, cause.jobs, cause.seconds, cause.gpu_seconds) == (
-        FULL_DISK.fingerprint,
-        10,
-        600.0,
-        1200.0,
-    )
-    assert errors(outcome) == ["build/cause"]
-
-
 EMPTY_FILE = UnreadableFile(place="x/job.json", problem="it is empty")
 
 

@@ -10,8 +10,8 @@ from ci_doctor.build.job_attempt import case_outcome, verdict_of_build, verdict_
 from ci_doctor.build.merge import merge, worths_of_retries
 from ci_doctor.buildkite.job import worst_verdict
 from ci_doctor.model.facts.build import RetryWorth
-from ci_doctor.model.outcome import WORST_FIRST, CaseOutcome, Finding, Severity, Verdict, worst
-from tests.support.builders import a_report
+from ci_doctor.model.outcome import WORST_FIRST, CaseOutcome, Verdict, worst
+from tests.support.builders import a_finding, a_report
 from tests.support.builds import ASSERTION, FULL_DISK, a_job, material_of
 
 DISK: dict[str, Any] = {"verdict": "infra", "cause": FULL_DISK}
@@ -71,20 +71,18 @@ def test_without_any_verdict_a_build_is_void() -> None:
     assert verdict_of_build([]) is Verdict.VOID
 
 
-def test_beside_a_pass_a_command_that_failed_without_a_verdict_is_no_pass() -> None:
-    failed = a_report(None, command="run", error=None, exit_code=1)
+@pytest.mark.parametrize(
+    ("command", "changes", "verdict"),
+    [
+        ("run", {"exit_code": 1}, "error"),
+        # The diagnosis of a failure.
+        ("diagnose", {"findings": (a_finding(),)}, "error"),
+        ("setup-env", {}, "pass"),
+    ],
+)
+def test_a_report_without_a_verdict_is_no_pass_beside_one_if_it_tells_of_a_failure(
+    command: str, changes: dict[str, Any], verdict: str
+) -> None:
+    unjudged = a_report(None, command=command, **{"error": None, "exit_code": 0, **changes})
 
-    assert verdict_of_reports([a_report(Verdict.PASS), failed]) == "error"
-
-
-def test_beside_a_pass_the_diagnosis_of_a_failure_is_no_pass() -> None:
-    finding = Finding(rule="diagnose/code-bug", severity=Severity.ERROR, summary="a bug")
-    diagnosis = a_report(None, command="diagnose", error=None, exit_code=0, findings=(finding,))
-
-    assert verdict_of_reports([a_report(Verdict.PASS), diagnosis]) == "error"
-
-
-def test_beside_a_pass_a_preparation_without_a_verdict_says_nothing() -> None:
-    preparation = a_report(None, command="setup-env", error=None, exit_code=0)
-
-    assert verdict_of_reports([a_report(Verdict.PASS), preparation]) == "pass"
+    assert verdict_of_reports([a_report(Verdict.PASS), unjudged]) == verdict

@@ -188,11 +188,6 @@ def test_the_worst_verdict_is_the_one_to_hear_first(
     assert worst_verdict([a_report(verdict) for verdict in verdicts]) == worst
 
 
-@pytest.mark.parametrize("verdict", list(Verdict))
-def test_every_verdict_has_its_place(verdict: Verdict) -> None:
-    assert worst_verdict([a_report(verdict)]) == verdict
-
-
 def test_a_failing_annotation_holds_up_nothing_else(tmp_path: Path) -> None:
     build = Build(tmp_path, failing="annotate")
 

@@ -54,37 +54,34 @@ class TestPlaces:
         [
             (
                 "[setup-env]\nprojects = ['.']\nprojets = []\n",
-                "ci-doctor.toml:3: unknown key `projets`",
+                "3: unknown key `projets`",
                 "`projects`",
             ),
             (
                 "\n[setup-env]\n'determinsm' = 'off'\n",
-                "ci-doctor.toml:3: unknown key `determinsm`",
+                "3: unknown key `determinsm`",
                 "`determinism`",
             ),
-            (
-                "setup-env = { preloads = [] }\n",
-                "ci-doctor.toml:1: unknown key `preloads`",
-                "`preload`",
-            ),
+            ("setup-env = { preloads = [] }\n", "1: unknown key `preloads`", "`preload`"),
             (
                 "setup-env.allow_falback = true\n",
-                "ci-doctor.toml:1: unknown key `allow_falback`",
+                "1: unknown key `allow_falback`",
                 "`allow_fallback`",
             ),
+            # A value in an array: the line where its statement begins.
             (
                 "[setup-env]\nprojects = [\n  '.',\n  1,\n]\n",
-                "ci-doctor.toml:4: projects.1: expected a text, got a whole number",
+                "2: projects.1: expected a text, got a whole number",
                 "",
             ),
             (
                 "[setup-env]\nallow_fallback = 1\n",
-                "ci-doctor.toml:2: allow_fallback: expected true or false, got a whole number",
+                "2: allow_fallback: expected true or false, got a whole number",
                 "",
             ),
             (
                 "[setup-env]\ndeterminism = 'of'\n",
-                "ci-doctor.toml:2: determinism: 'of' is not one of its values",
+                "2: determinism: 'of' is not one of its values",
                 "",
             ),
         ],
@@ -92,10 +89,7 @@ class TestPlaces:
     def test_in_our_own_file(self, text: str, where: str, hint: str) -> None:
         with pytest.raises(ConfigError) as caught:
             setup_env(own(text))
-        line = where.replace(
-            ":4:", ":2:"
-        )  # a value in an array: the line where its statement begins
-        assert caught.value.message.startswith(line), caught.value.message
+        assert caught.value.message.startswith(f"ci-doctor.toml:{where}"), caught.value.message
         assert caught.value.hint
         assert hint in caught.value.hint
 
@@ -471,30 +465,18 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("text", "message", "hint"),
         [
-            ("x = 1\n[setup-evn]\n", "ci-doctor.toml:1: unknown section `x`", "known names"),
-            (
-                "\n[setup-evn.x]\n",
-                "ci-doctor.toml:2: unknown section `setup-evn`",
-                "did you mean `setup-env`?",
-            ),
-            (
-                "setup-env = 1\n",
-                "ci-doctor.toml:1: `setup-env` must be a table",
-                "write [setup-env]",
-            ),
-            (
-                "[[correctness]]\n",
-                "ci-doctor.toml:1: `correctness` must be a table",
-                "write [correctness]",
-            ),
-            ("[setup-env]\nprojects = [\n", "ci-doctor.toml", "mend that line"),
-            ("[setup-env]\nprojects ? 1\n", "ci-doctor.toml:2: not valid TOML", "mend that line"),
+            ("x = 1\n[setup-evn]\n", ":1: unknown section `x`", "known names"),
+            ("\n[setup-evn.x]\n", ":2: unknown section `setup-evn`", "did you mean `setup-env`?"),
+            ("setup-env = 1\n", ":1: `setup-env` must be a table", "write [setup-env]"),
+            ("[[correctness]]\n", ":1: `correctness` must be a table", "write [correctness]"),
+            ("[setup-env]\nprojects = [\n", "", "mend that line"),
+            ("[setup-env]\nprojects ? 1\n", ":2: not valid TOML", "mend that line"),
         ],
     )
     def test_of_a_file_that_is_wrong_as_a_whole(self, text: str, message: str, hint: str) -> None:
         with pytest.raises(ConfigError) as caught:
             own(text)
-        assert message in caught.value.message
+        assert f"ci-doctor.toml{message}" in caught.value.message
         assert hint in str(caught.value.hint)
 
     @pytest.mark.parametrize("text", ["tool = 1", "[tool]\nci-doctor = 1"])
@@ -510,7 +492,3 @@ class TestErrors:
             path.write_bytes(content)
         with pytest.raises(ConfigError, match=r"c\.toml"):
             load_config(path, tmp_path)
-
-    def test_of_a_directory(self, tmp_path: Path) -> None:
-        with pytest.raises(ConfigError, match="cannot be read"):
-            load_config(tmp_path, tmp_path)

@@ -159,15 +159,3 @@ def test_an_entry_that_holds_most_tests_is_told(test: str, tests: list[str], is_
     entry = QuarantineEntry(test=test, reason="r", owner="me", until=today)
 
     assert bool(quarantine([entry], tests, today).wide) is is_wide
-
-
-@pytest.mark.parametrize(
-    ("days", "is_long"), [(0, False), (90, False), (91, True), (2_900_000, True)]
-)
-def test_an_entry_that_ends_far_in_the_future_is_told(days: int, is_long: bool) -> None:
-    today = dt.date(2026, 11, 1)
-    entry = QuarantineEntry(
-        test="t.py::a", reason="r", owner="me", until=today + dt.timedelta(days=days)
-    )
-
-    assert bool(quarantine([entry], ["t.py::a"], today).long) is is_long

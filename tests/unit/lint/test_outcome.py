@@ -264,17 +264,16 @@ def test_what_is_no_baseline_is_a_configuration_error(content: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "parts"),
+    ("text", "programs"),
     [
-        ("python3 a/b.py --x 1\ntrue\n", ("a", "b.py")),
-        ("python -u b.py \\\n  --x 1; true", ("b.py",)),
-        ("  - command: python3.12 ./b.py && true", ("b.py",)),
+        ("python3 a/b.py --x 1\ntrue\n", [("a", "b.py")]),
+        ("python -u b.py \\\n  --x 1; true", [("b.py",)]),
+        ("  - command: python3.12 ./b.py && true", [("b.py",)]),
+        # Comments, modules, and another program.
+        ("# python3 a.py", []),
+        ("python3 -m a.b", []),
+        ("ipython3 notes.txt", []),
     ],
 )
-def test_a_program_is_known_by_its_path(text: str, parts: tuple[str, ...]) -> None:
-    assert list(started_programs(text)) == [parts]
-
-
-@pytest.mark.parametrize("text", ["# python3 a.py", "python3 -m a.b", "ipython3 notes.txt"])
-def test_comments_and_modules_are_none(text: str) -> None:
-    assert list(started_programs(text)) == []
+def test_a_program_is_known_by_its_path(text: str, programs: list[tuple[str, ...]]) -> None:
+    assert list(started_programs(text)) == programs

@@ -101,19 +101,16 @@ def test_a_step_of_another_upload_may_be_depended_on() -> None:
     assert not check(text + "  - {command: test, key: 'x-{{matrix}}'}\n").violations
 
 
-def test_steps_without_a_mapping_around_them_are_steps() -> None:
-    assert ids(check("- command: make\n  soft-fail: true\n- wait\n")) == ["pipeline/unknown-key"]
-
-
-def test_steps_of_a_group_are_checked() -> None:
-    text = "steps:\n  - group: g\n    steps:\n      - {command: make, artifact_path: x}\n"
-
-    assert ids(check(text)) == ["pipeline/unknown-key"]
-
-
-def test_a_step_behind_an_alias_is_reported_once() -> None:
-    text = "x: &x {command: make, needs: a}\nsteps:\n  - *x\n  - {<<: *x}\n"
-
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- command: make\n  soft-fail: true\n- wait\n",
+        "steps:\n  - group: g\n    steps:\n      - {command: make, artifact_path: x}\n",
+        "x: &x {command: make, needs: a}\nsteps:\n  - *x\n  - {<<: *x}\n",
+    ],
+    ids=["without a mapping around them", "of a group", "behind an alias"],
+)
+def test_steps_are_checked_wherever_they_stand_and_once(text: str) -> None:
     assert ids(check(text)) == ["pipeline/unknown-key"]
 
 
@@ -393,11 +390,7 @@ def test_the_nearest_key_is_the_one_that_was_meant(written: str, meant: str | No
 
 
 def test_every_example_of_a_pipeline_is_a_file_that_the_command_would_check() -> None:
-    examples = [
-        each
-        for _, files in [(rule, files) for rule in RULES for files in (*rule.bad, *rule.good)]
-        for each in files
-    ]
+    examples = [each for rule in RULES for files in (*rule.bad, *rule.good) for each in files]
 
     assert [each for each in examples if not is_pipeline(each.file, each.text)] == []
 

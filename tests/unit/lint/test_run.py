@@ -198,25 +198,45 @@ def test_a_comment_silences_its_statement(text: str, tmp_path: Path) -> None:
     assert silenced(tmp_path, text) == []
 
 
-def test_a_comment_silences_several_rules_in_a_pipeline(tmp_path: Path) -> None:
-    text = (
-        "steps:\n# ci-doctor: ignore[shell/bad-word, pipeline/late-step] both are meant\n"
-        "- command: echo late evil\n"
-    )
-
-    assert silenced(tmp_path, text, "p.yml") == []
-
-
-def test_a_comment_silences_nothing_elsewhere(tmp_path: Path) -> None:
-    text = "echo good  # ci-doctor: ignore[shell/bad-word] here\necho evil\n"
-
-    assert silenced(tmp_path, text) == ["lint/unused-ignore", "shell/bad-word"]
-
-
-def test_a_comment_without_a_reason_has_no_effect(tmp_path: Path) -> None:
-    text = "echo evil  # ci-doctor: ignore[shell/bad-word]\n"
-
-    assert silenced(tmp_path, text) == ["lint/ignore-without-reason", "shell/bad-word"]
+@pytest.mark.parametrize(
+    ("name", "text", "reported"),
+    [
+        pytest.param(
+            "run.sh",
+            "echo good  # ci-doctor: ignore[shell/bad-word] here\necho evil\n",
+            ["lint/unused-ignore", "shell/bad-word"],
+            id="nothing elsewhere",
+        ),
+        pytest.param(
+            "run.sh",
+            "echo evil  # ci-doctor: ignore[shell/bad-word]\n",
+            ["lint/ignore-without-reason", "shell/bad-word"],
+            id="nothing without a reason",
+        ),
+        pytest.param(
+            "run.sh",
+            "if true\necho  # ci-doctor: ignore[shell/bad-word] who knows\n",
+            ["lint/unreadable"],
+            id="and is not called unused if its rules did not see the whole file",
+        ),
+        pytest.param(
+            "p.yml",
+            "steps:\n# ci-doctor: ignore[shell/bad-word, pipeline/late-step] both are meant\n"
+            "- command: echo late evil\n",
+            [],
+            id="several rules in a pipeline",
+        ),
+        pytest.param(
+            "ci/gate.py",
+            '"""Write\n\n    # ci-doctor: ignore[nothing]\n"""\n'
+            "slow = 1  # ci-doctor: ignore[gate/slow-gate] it is\n",
+            [],
+            id="its line of a Python program, whose strings are no comments",
+        ),
+    ],
+)
+def test_what_a_comment_silences(name: str, text: str, reported: list[str], tmp_path: Path) -> None:
+    assert silenced(tmp_path, text, name) == reported
 
 
 def test_a_comment_with_a_mistyped_rule_names_the_near_one(tmp_path: Path) -> None:
@@ -226,20 +246,6 @@ def test_a_comment_with_a_mistyped_rule_names_the_near_one(tmp_path: Path) -> No
 
     assert violation.rule.id == "lint/unknown-rule"
     assert violation.remedy == "did you mean `shell/bad-word`?"
-
-
-def test_a_string_of_a_python_program_is_no_comment(tmp_path: Path) -> None:
-    text = '"""Write\n\n    # ci-doctor: ignore[nothing]\n"""\nslow = 1  # ci-doctor: ignore[gate/slow-gate] it is\n'
-
-    assert silenced(tmp_path, text, "ci/gate.py") == []
-
-
-def test_a_comment_is_not_called_unused_if_its_rules_did_not_see_the_whole_file(
-    tmp_path: Path,
-) -> None:
-    text = "if true\necho  # ci-doctor: ignore[shell/bad-word] who knows\n"
-
-    assert silenced(tmp_path, text) == ["lint/unreadable"]
 
 
 # --- settings ---

@@ -11,6 +11,7 @@ from ci_doctor.lint.shell.checking_commands import StatusUse, use_of
 from ci_doctor.lint.shell.shell_program import read_program
 from ci_doctor.lint.source_files import CiRole, FileReading, Shell, ShellSource
 from ci_doctor.model.outcome import Severity
+from tests.support.cases import cases
 from tests.support.growth import assert_linear
 
 
@@ -479,24 +480,30 @@ def test_a_failure_is_followed_through_functions_and_files() -> None:
     assert unchecked("source ci/lib.sh\nstart\npytest\n", ci__lib=lib, ci__wait=WAIT) == [2]
 
 
-def test_a_function_that_swallows_the_failure_is_safe() -> None:
-    text = WAIT + "start() {\n  wait_up || echo slow\n}\nstart\npytest\n"
-
+@cases(
+    "text",
+    {
+        "a function that swallows the failure": WAIT
+        + "start() {\n  wait_up || echo slow\n}\nstart\npytest\n",
+        "the last definition of a name": WAIT + "wait_up() {\n  true\n}\nwait_up\npytest\n",
+        "functions that call each other": "f() {\n  g\n}\ng() {\n  f\n}\nf\npytest\n",
+        "a wait for an end": WAIT + "cleanup() {\n  wait_up\n  rm -f x\n}\ncleanup\ntrue\n",
+        "a failure that set +e allows": WAIT + "set +e; wait_up; set -e\npytest\n",
+        "a function that uses the service itself": WAIT
+        + "run_config() {\n  serve &\n  if ! wait_up; then return 1; fi\n  bench $1\n}\n"
+        + "run_config a\nrun_config b\n",
+        "the wait of a cleanup at the end": WAIT.replace("wait_up", "cleanup_server")
+        + "run_config() {\n  bench\n  cleanup_server\n}\nrun_config a\n",
+    },
+)
+def test_a_wait_whose_failure_is_read_or_may_be_is_not_reported(text: str) -> None:
     assert unchecked(text) == []
-
-
-def test_the_last_definition_of_a_name_holds() -> None:
-    assert unchecked(WAIT + "wait_up() {\n  true\n}\nwait_up\npytest\n") == []
 
 
 def test_files_that_source_each_other_end() -> None:
     text = "source ci/a.sh\nwait_up\npytest\n"
 
     assert unchecked(text, ci__a="source ci/b.sh\n", ci__b="source ci/a.sh\n" + WAIT) == [2]
-
-
-def test_functions_that_call_each_other_end() -> None:
-    assert unchecked("f() {\n  g\n}\ng() {\n  f\n}\nf\npytest\n") == []
 
 
 def test_a_path_out_of_the_repository_is_not_read() -> None:
@@ -510,27 +517,7 @@ def test_a_path_out_of_the_repository_is_not_read() -> None:
     assert asked == []
 
 
-def test_a_wait_for_an_end_may_fail() -> None:
-    assert unchecked(WAIT + "cleanup() {\n  wait_up\n  rm -f x\n}\ncleanup\ntrue\n") == []
-
-
-def test_a_failure_that_set_plus_e_allows_is_on_purpose() -> None:
-    assert unchecked(WAIT + "set +e; wait_up; set -e\npytest\n") == []
-
-
-def test_a_function_that_uses_the_service_itself_has_read_the_failure() -> None:
-    text = WAIT + "run_config() {\n  serve &\n  if ! wait_up; then return 1; fi\n  bench $1\n}\n"
-
-    assert unchecked(text + "run_config a\nrun_config b\n") == []
-
-
 def test_a_function_that_only_starts_passes_the_failure_on() -> None:
     text = WAIT + "both() {\n  serve &\n  wait_up || return 1\n  echo up\n}\n"
 
     assert unchecked(text + "both\nbench\n") == [13]
-
-
-def test_the_wait_of_a_cleanup_at_the_end_is_no_readiness() -> None:
-    cleanup = WAIT.replace("wait_up", "cleanup_server")
-
-    assert unchecked(cleanup + "run_config() {\n  bench\n  cleanup_server\n}\nrun_config a\n") == []

@@ -5,8 +5,6 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from ci_doctor.version import DISTRIBUTION, install_extra
 from tests.support.tracked_files import tracked_files
 
@@ -30,42 +28,6 @@ def tracked() -> list[Path]:
 
 def leads_elsewhere(text: str) -> list[str]:
     return [match[0] for match in FOREIGN.finditer(text)]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "pip install ci-doctor",
-        "python -m pip install --upgrade 'ci-doctor[gpu]'",
-        "uv pip install foo ci-doctor",
-        "uv tool install ci-doctor",
-        "pipx run ci-doctor explain",
-        "pipx run --spec ci-doctor-toolkit2 ci-doctor explain",
-        "uvx ci-doctor explain",
-        "uvx --from ci_doctor ci-doctor",
-        "ci-doctor[gpu] is needed",
-        "ci-doctor>=1",
-        "https://pypi.org/project/ci-doctor/",
-    ],
-)
-def test_the_search_knows_the_ways_to_the_other_project(text: str) -> None:
-    assert leads_elsewhere(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "pip install ci-doctor-toolkit",
-        "pip install 'ci-doctor-toolkit[gpu]'",
-        "pip install .; then ci-doctor explain",
-        "pip install git+https://example.org/ci-doctor/ci-doctor.git",
-        "pip uninstall ci-doctor",
-        "pipx run --spec ci-doctor-toolkit ci-doctor explain 75",
-        "[tool.ci-doctor.setup-env]",
-    ],
-)
-def test_the_search_lets_our_own_name_pass(text: str) -> None:
-    assert leads_elsewhere(text) == []
 
 
 def test_nothing_in_the_tree_leads_to_the_other_project() -> None:

@@ -23,8 +23,6 @@ from ci_doctor.model.outcome import (
     junit_identity,
     row,
     seconds,
-    share,
-    size,
     text_table,
 )
 from tests.support.builders import a_report as report
@@ -47,10 +45,6 @@ def test_a_pass_beside_an_error_has_failed_and_any_other_verdict_stays(
     else:
         assert concluded(verdict, "so it is", errors) == (verdict, "so it is")
     assert concluded(verdict, "so it is", (finding(Severity.WARNING),)) == (verdict, "so it is")
-
-
-def test_a_report_says_its_schema_first() -> None:
-    assert msgspec.json.encode(report()).startswith(b'{"schema":"ci-doctor/report/2"')
 
 
 def test_a_report_of_another_schema_is_none_of_ours() -> None:
@@ -112,10 +106,6 @@ def test_plain_values_of_a_row_become_cells_without_a_unit() -> None:
         label="ready",
         cells=(Cell(value=1.5, unit=Unit.SECONDS), Cell(value="yes"), Cell(value=None)),
     )
-
-
-def test_a_cell_knows_what_it_counts() -> None:
-    assert (size(3).unit, share(0.5).unit) == (Unit.BYTES, Unit.SHARE)
 
 
 def test_lines_of_text_are_rows_without_cells() -> None:

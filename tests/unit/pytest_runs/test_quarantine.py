@@ -129,17 +129,9 @@ def test_what_is_no_quarantine_is_refused(tmp_path: Path, text: str) -> None:
         read_quarantine(path)
 
 
-@pytest.mark.parametrize(
-    ("test", "group", "name"),
-    [
-        ("tests/test_a.py::test_b", "tests.test_a", "test_b"),
-        ("test_a.py::TestC::test_b[x::y]", "test_a.TestC", "test_b[x::y]"),
-        ("doc.rst::doc.rst", "doc.rst", "doc.rst"),
-        ("test_a.py", "test_a", "test_a.py"),
-    ],
-)
-def test_a_node_id_has_a_group_and_a_name(test: str, group: str, name: str) -> None:
-    assert group_and_name(test) == (group, name)
+def test_a_file_without_a_test_is_its_own_group() -> None:
+    assert group_and_name("tests/test_a.py::test_b") == ("tests.test_a", "test_b")
+    assert group_and_name("test_a.py") == ("test_a", "test_a.py")
 
 
 def test_the_command_works_below_the_root_of_the_tests() -> None:

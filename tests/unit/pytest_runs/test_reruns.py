@@ -107,11 +107,8 @@ def test_few_or_unlike_failures_all_run_again(messages: list[str]) -> None:
     assert (len(chosen), spared) == (len(messages), {})
 
 
-def test_a_skip_is_no_pass() -> None:
+def test_a_test_that_was_skipped_or_has_no_result_has_not_passed() -> None:
     assert not has_passed(session(attempt("a", "skipped")), "a")
-
-
-def test_a_test_without_a_result_has_not_passed() -> None:
     assert not has_passed(session(), "a")
     assert has_passed(session(attempt("a", "passed")), "a")
     assert not has_passed(session(attempt("a", "failed"), attempt("a", "passed")), "a")
@@ -131,21 +128,22 @@ def crashed(**changes: Any) -> PytestSession:
     return PytestSession(**(usual | changes))
 
 
-def test_after_a_crash_the_tests_not_tried_are_left() -> None:
-    assert rest_after([crashed()]) == ("c", "d")
-
-
-def test_after_an_end_in_order_nothing_is_left() -> None:
-    assert rest_after([crashed(finished=1)]) == ()
-
-
-def test_a_crash_before_the_first_test_would_come_again() -> None:
-    assert rest_after([crashed(attempts=())]) == ()
-
-
-def test_a_crash_that_used_up_maxfail_ends_the_suite() -> None:
-    assert rest_after([crashed(maxfail=1)]) == ()
-    assert rest_after([crashed(maxfail=2)]) == ("c", "d")
+@pytest.mark.parametrize(
+    ("changes", "left"),
+    [
+        ({}, ("c", "d")),
+        ({"maxfail": 2}, ("c", "d")),
+        ({"maxfail": 1}, ()),
+        # An end in order.
+        ({"finished": 1}, ()),
+        # It would come again: it was before the first test.
+        ({"attempts": ()}, ()),
+    ],
+)
+def test_after_a_crash_the_tests_not_tried_are_left_unless_it_ends_the_suite(
+    changes: dict[str, Any], left: tuple[str, ...]
+) -> None:
+    assert rest_after([crashed(**changes)]) == left
 
 
 class RunsOfOneTest:

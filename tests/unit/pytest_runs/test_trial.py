@@ -102,33 +102,36 @@ def confirmed(
         return stop.value, trials
 
 
-def test_five_pairs_that_agree_confirm_strictly() -> None:
-    assert confirmed(strictly(CAUSE, CONTROL, Ending.FAILED), "FFFFF", "PPPPP") == (True, 10)
+@pytest.mark.parametrize(
+    ("cause", "control", "answer"),
+    [
+        ("FFFFF", "PPPPP", (True, 10)),
+        # One run that disagrees, and one without a result.
+        ("FFFFP", "PPPPP", (False, 10)),
+        ("FFFFF", "PPPPF", (False, 9)),
+        ("O", "P", (False, 1)),
+    ],
+)
+def test_five_pairs_that_agree_confirm_strictly(
+    cause: str, control: str, answer: tuple[bool, int]
+) -> None:
+    assert confirmed(strictly(CAUSE, CONTROL, Ending.FAILED), cause, control) == answer
 
 
-@pytest.mark.parametrize(("cause", "control"), [("FFFFP", "PPPPP"), ("FFFFF", "PPPPF")])
-def test_one_run_that_disagrees_refutes_strictly(cause: str, control: str) -> None:
-    assert not confirmed(strictly(CAUSE, CONTROL, Ending.FAILED), cause, control)[0]
-
-
-def test_a_run_without_a_result_confirms_nothing() -> None:
-    assert confirmed(strictly(CAUSE, CONTROL, Ending.FAILED), "O", "P") == (False, 1)
-
-
-def test_a_cause_that_fails_most_of_the_time_is_confirmed_by_an_exact_test() -> None:
-    answer = confirmed(mostly(CAUSE, CONTROL, Ending.FAILED), "FFFFPFFFFFFF", "PPPPPPPPPPPF")
-
-    assert answer == (True, 24)
-
-
-def test_a_cause_that_fails_half_of_the_time_is_not() -> None:
-    answer = confirmed(mostly(CAUSE, CONTROL, Ending.FAILED), "FFPFPFPFPFPF", "PPPPPPFPPFPP")
-
-    assert answer == (False, 24)
-
-
-def test_a_cause_that_makes_no_difference_is_given_up_early() -> None:
-    assert confirmed(mostly(CAUSE, CONTROL, Ending.FAILED), "FPFPF", "FPFPF") == (False, 10)
+@pytest.mark.parametrize(
+    ("cause", "control", "answer"),
+    [
+        ("FFFFPFFFFFFF", "PPPPPPPPPPPF", (True, 24)),
+        # It fails half of the time.
+        ("FFPFPFPFPFPF", "PPPPPPFPPFPP", (False, 24)),
+        # It makes no difference, and is given up early.
+        ("FPFPF", "FPFPF", (False, 10)),
+    ],
+)
+def test_a_cause_that_fails_most_of_the_time_is_confirmed_by_an_exact_test(
+    cause: str, control: str, answer: tuple[bool, int]
+) -> None:
+    assert confirmed(mostly(CAUSE, CONTROL, Ending.FAILED), cause, control) == answer
 
 
 def test_fishers_test_agrees_with_a_table() -> None:
@@ -179,22 +182,21 @@ def written(**fields: object) -> bytes:
     return json.dumps({"began": True, **fields}).encode()
 
 
-def test_a_failure_by_the_suspects_exception_is_its_failure() -> None:
+@pytest.mark.parametrize(
+    ("error", "ending"),
+    [
+        ("ConnectionRefusedError", Ending.FAILED),
+        ("AssertionError", Ending.OTHER),
+        # Without a known one, any failure counts.
+        (None, Ending.FAILED),
+    ],
+)
+def test_only_a_failure_by_the_suspects_exception_is_its_failure(
+    error: str | None, ending: Ending
+) -> None:
     text = written(outcome="failed", types=["URLError", "OSError", "ConnectionRefusedError"])
 
-    assert result_of(TRIAL, text, 1, "ConnectionRefusedError").ending is Ending.FAILED
-
-
-def test_a_failure_by_another_exception_is_not() -> None:
-    text = written(outcome="failed", types=["ImportError", "Exception"])
-
-    assert result_of(TRIAL, text, 1, "AssertionError").ending is Ending.OTHER
-
-
-def test_without_a_known_exception_any_failure_counts() -> None:
-    text = written(outcome="failed", types=["ImportError"])
-
-    assert result_of(TRIAL, text, 1, None).ending is Ending.FAILED
+    assert result_of(TRIAL, text, 1, error).ending is ending
 
 
 @pytest.mark.parametrize(("exit_code", "error"), [(None, TIMED_OUT), (-11, CRASHED)])

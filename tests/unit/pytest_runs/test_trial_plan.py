@@ -9,6 +9,7 @@ import pytest
 from ci_doctor.pytest_runs.explanation import FlakyKind
 from ci_doctor.pytest_runs.trial import (
     WRONG_KIND_AT_MOST,
+    BudgetSpent,
     Ending,
     FlakyTrial,
     LeftItem,
@@ -161,35 +162,26 @@ def test_an_ending_that_alternates_from_run_to_run_is_no_kind() -> None:
     assert play(chance, before=names(8)).explanation.kind is None
 
 
-def test_without_a_cause_plain_runs_follow() -> None:
-    found = play(lambda _trial: 0.0).explanation
+def test_without_a_cause_plain_runs_follow_and_leave_the_seeds_to_chance() -> None:
+    played = play(lambda _trial: 0.0)
 
+    found, last = played.explanation, played.trials[-1]
     assert (found.plain_runs, found.plain_failures) == (PLAIN_RUNS, 0)
-
-
-def test_a_plain_run_leaves_the_seeds_to_chance() -> None:
-    last = play(lambda _trial: 0.0).trials[-1]
-
     assert (last.hash_seed, last.seed) == (None, None)
 
 
 def test_at_the_end_of_the_time_the_plain_runs_so_far_count() -> None:
     plan = explain(Suspect(test=TARGET))
     next(plan)
+    plan.throw(BudgetSpent())
+    for _ in range(3):
+        plan.send(TrialResult(ending=Ending.PASSED))
+
     with pytest.raises(StopIteration) as stop:
-        play_out(plan)
+        plan.throw(BudgetSpent())
 
     assert stop.value.value.plain_runs == 3
     assert not stop.value.value.is_searched
-
-
-def play_out(plan: object) -> None:
-    from ci_doctor.pytest_runs.trial import BudgetSpent
-
-    plan.throw(BudgetSpent())  # type: ignore[attr-defined]
-    for _ in range(3):
-        plan.send(TrialResult(ending=Ending.PASSED))  # type: ignore[attr-defined]
-    plan.throw(BudgetSpent())  # type: ignore[attr-defined]
 
 
 def test_a_test_that_is_gone_is_not_explained() -> None:

@@ -249,6 +249,8 @@ def test_what_nobody_sets_is_named_and_what_a_command_prints_is_opaque() -> None
     assert not is_opaque(made)
     for line in ("serve $COUNT", "serve $1", "serve ${MODEL##*/}", "serve $(id)"):
         assert is_opaque(filled(line)), line
+    for default in ("$(cat model.txt)", "`cat model.txt`", "${B:-${C:-{d}}}"):
+        assert is_opaque(filled(f"serve ${{UNSET:-{default}}}")), default
 
 
 def test_a_variable_that_is_set_by_itself_does_not_go_round_in_a_circle() -> None:
@@ -281,18 +283,6 @@ def test_values_that_double_are_opaque_and_take_no_time() -> None:
     assert is_opaque(filled("serve $A", f"B={'x' * 20_001}\nA=$B"))
     chain = "A0=x\n" + "".join(f"A{at}=$A{at - 1}\n" for at in range(1, 2_000))
     assert is_opaque(filled("serve $A1999", chain))
-
-
-@pytest.mark.parametrize(
-    ("line", "text"),
-    [
-        ("serve ${MODEL:-$(cat model.txt)}", ""),
-        ("serve ${MODEL:-`cat model.txt`}", ""),
-        ("serve ${A:-${B:-${C:-{d}}}}", ""),
-    ],
-)
-def test_a_default_that_a_command_prints_is_opaque(line: str, text: str) -> None:
-    assert is_opaque(filled(line, text))
 
 
 def test_a_dollar_that_names_nothing_is_one() -> None:
