@@ -1,10 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps of a Buildkite pipeline's YAML, for tests that run them."""
 
+import json
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import yaml
+from jsonschema import Draft7Validator
+
+
+@cache
+def _validator() -> Draft7Validator:
+    """https://github.com/buildkite/pipeline-schema, as check-jsonschema ships it."""
+    schema = files("check_jsonschema") / "builtin_schemas/vendor/buildkite.json"
+    return Draft7Validator(json.loads(schema.read_text("utf-8")))
+
+
+def schema_problems(*steps: dict[str, Any]) -> list[str]:
+    """What the published schema of pipelines says against `steps`."""
+    return [error.message for error in _validator().iter_errors({"steps": list(steps)})]
 
 
 def step_of(pipeline: Path, key: str) -> dict[str, Any]:

@@ -74,12 +74,8 @@ def read(api: StandInApi, limits: RequestLimits = LIMITS, **changes: str) -> Kno
 def test_a_job_has_its_queue_time_place_and_times() -> None:
     (job,) = jobs_of(body(a_script()))
 
-    assert (job.job, job.step_key, job.label, job.parallel_index) == (
-        "j1",
-        "e2e",
-        ":pytest: e2e",
-        2,
-    )
+    assert (job.job, job.step_key, job.parallel_index) == ("j1", "e2e", 2)
+    assert job.label == ":pytest: e2e"
     assert (job.queued_s, job.queue, job.agent) == (4.5, "h100", "gpu-1")
     assert (job.began_at, job.ended_at) == ("2026-11-21T10:00:05.000Z", "2026-11-21T10:01:05.000Z")
     assert (job.state, job.exit_status, job.is_soft_failed) == ("passed", 0, False)

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a retry made sense, case by case."""
 
-from itertools import combinations
 from typing import Any
 
 import pytest
 
 from ci_doctor.build.job_attempt import case_outcome, verdict_of_build, verdict_of_reports
 from ci_doctor.build.merge import merge, worths_of_retries
-from ci_doctor.buildkite.job import worst_verdict
 from ci_doctor.model.facts.build import RetryWorth
-from ci_doctor.model.outcome import WORST_FIRST, CaseOutcome, Verdict, worst
+from ci_doctor.model.outcome import WORST_FIRST, CaseOutcome, Verdict
 from tests.support.builders import a_finding, a_report
 from tests.support.builds import ASSERTION, FULL_DISK, a_job, material_of
 
@@ -48,15 +46,6 @@ def test_a_retry_is_judged_by_both_attempts(
     (step,) = merge(material_of(a_job(**first), a_job(attempt=1, **then))).steps
 
     assert list(worths_of_retries(step).values()) == ([] if worth is None else [worth])
-
-
-@pytest.mark.parametrize(("one", "other"), [*combinations([None, *Verdict], 2)])
-def test_of_two_verdicts_the_same_is_worse_in_a_job_and_in_a_build(
-    one: Verdict | None, other: Verdict | None
-) -> None:
-    in_a_job = worst_verdict([a_report(one), a_report(other)])
-
-    assert worst([str(one or "error"), str(other or "error")]) == in_a_job
 
 
 @pytest.mark.parametrize("word", WORST_FIRST)

@@ -121,15 +121,6 @@ def test_meta_data_keeps_a_value_that_looks_like_a_flag(tmp_path: Path) -> None:
     assert only_call(tmp_path)["value"] == "--job"
 
 
-def test_blank_meta_data_is_refused_as_a_value(tmp_path: Path) -> None:
-    result = agent_in(tmp_path).set_metadata("k", " ")
-
-    assert result.message == (
-        "buildkite-agent meta-data set failed with status 1: "
-        "fatal: value cannot be empty, or composed of only whitespace characters"
-    )
-
-
 @pytest.mark.parametrize("version", ["3.0.0", "3.110.0", "4.0.0"])
 def test_meta_data_is_read_with_and_without_a_line_end(version: str, tmp_path: Path) -> None:
     agent = agent_in(tmp_path, version=version)

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 import gzip
 import json
-from importlib import import_module
 from pathlib import Path
 
 import msgspec
 import pytest
-from jsonschema import Draft7Validator
 from msgspec.structs import replace
 
 from ci_doctor.buildkite.agent import ApiTime
@@ -25,6 +23,7 @@ from ci_doctor.buildkite.fan_out import (
 from ci_doctor.buildkite.steps import TASK_VARIABLE, StepTemplate, job_step
 from ci_doctor.errors import InfraError, UsageError
 from tests.support import stand_in_agent
+from tests.support.pipeline_steps import schema_problems
 
 PLAN = "ab" * 32
 ORIGIN = Origin(build="b1", plan=PLAN, task="1-2", step="s1", job="j1")
@@ -51,13 +50,6 @@ def steps_of(folder: Path) -> BuildSteps:
     agent = BuildSteps.find({**JOB, "PATH": f"{folder / 'bin'}:/usr/bin:/bin"})
     assert agent is not None
     return agent
-
-
-def problems(*steps: dict[str, object]) -> list[str]:
-    """What the published schema of pipelines says against steps."""
-    builtin = import_module("check_jsonschema.builtin_schemas")
-    validator = Draft7Validator(builtin.get_builtin_schema("vendor.buildkite"))
-    return [error.message for error in validator.iter_errors({"steps": list(steps)})]
 
 
 def test_evidence_is_read_as_it_was_sealed() -> None:
@@ -170,7 +162,7 @@ def test_evidence_that_cannot_be_uploaded_fails_the_job(tmp_path: Path) -> None:
 def test_steps_are_those_of_the_running_one_and_fit_the_schema() -> None:
     step = job_step(StepTemplate(), JOB, key="k-1", task="{}", jobs=4)
     deciding = job_step(StepTemplate(), JOB, key="k-2", task="{}", after="k-1")
-    assert problems(step, deciding) == []
+    assert schema_problems(step, deciding) == []
     assert step["command"] == JOB["BUILDKITE_COMMAND"]
     assert step["agents"] == {"queue": "gpus"}
     assert step["plugins"] == [{"docker#v5.0": {"image": "vllm:$TAG"}}, "ci-doctor"]
@@ -181,11 +173,11 @@ def test_steps_are_those_of_the_running_one_and_fit_the_schema() -> None:
     assert "parallelism" not in deciding
     template = StepTemplate(queue="q", image="i", concurrency=3, plugins=(), command="x", timeout=5)
     other = job_step(template, JOB, key="k-3", task="{}")
-    assert problems(other) == []
+    assert schema_problems(other) == []
     assert "plugins" not in other
     assert other["concurrency_method"] == "eager"
     # The schema is one: a key that it does not know is seen.
-    assert problems({**step, "paralellism": 4})
+    assert schema_problems({**step, "paralellism": 4})
 
 
 def test_a_group_without_a_number_of_jobs_is_refused() -> None:

@@ -129,16 +129,13 @@ def test_a_label_of_any_length_makes_keys_that_an_agent_takes() -> None:
     assert one.verdict_key() != other.verdict_key()
 
 
-def test_a_step_without_a_key_is_named_by_its_label_or_id() -> None:
+def test_a_verdict_key_names_the_step_by_its_key_label_or_id_and_a_parallel_job() -> None:
     by_label = job(BUILDKITE_STEP_KEY="")
     by_id = job(BUILDKITE_STEP_KEY="", BUILDKITE_LABEL="")
 
+    assert job(BUILDKITE_PARALLEL_JOB="").verdict_key() == "ci-doctor:e2e:verdict"
     assert by_label.verdict_key() == "ci-doctor:python-e2e:0:verdict"
     assert by_id.verdict_key() == "ci-doctor:s1:0:verdict"
-
-
-def test_the_verdict_key_leaves_out_a_parallel_job_that_is_none() -> None:
-    assert job(BUILDKITE_PARALLEL_JOB="").verdict_key() == "ci-doctor:e2e:verdict"
 
 
 def test_junit_is_named_so_that_junit_annotate_links_to_the_job() -> None:

@@ -2,7 +2,6 @@
 """What a pipeline retries and lets pass, by any exit codes: valid for Buildkite, and never a failure of the change."""
 
 import json
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +9,14 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonschema import Draft7Validator
 from msgspec.json import encode
 
 from ci_doctor.buildkite.steps import rules_for
 from ci_doctor.config.decoding import ExitCodes, read_exit_codes
 from ci_doctor.config.loading import Config
 from ci_doctor.errors import ConfigError
+from tests.support.pipeline_steps import schema_problems
 
-# https://github.com/buildkite/pipeline-schema, as check-jsonschema ships it.
-SCHEMA = Draft7Validator(
-    json.loads(
-        (files("check_jsonschema") / "builtin_schemas/vendor/buildkite.json").read_text("utf-8")
-    )
-)
 NAMES = ExitCodes.__struct_fields__
 CODES = st.integers(1, 124).filter(lambda code: code not in {2, 70}) | st.just(255)
 
@@ -38,7 +31,7 @@ def step_of(**codes: int) -> dict[str, Any]:
     """A step with the rules for these codes, read back from the YAML and valid."""
     rules = yaml.safe_load(rules_for(codes_of(**codes)).yaml)
     step: dict[str, Any] = {"command": "ci-doctor correctness", **rules}
-    assert list(SCHEMA.iter_errors({"steps": [step]})) == []
+    assert schema_problems(step) == []
     return step
 
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.build.current import causes_json
-from ci_doctor.model.cause import RetryPolicy
+from ci_doctor.model.cause import LogLine
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.outcome import Finding, Report, Severity, Verdict
 from ci_doctor.render.build_annotation import counted, first_action, render
@@ -171,18 +171,8 @@ HOSTILE = [
 
 
 def a_cause(title: str = "a disk is full", number: int = 1) -> CauseFacts:
-    return CauseFacts(
-        fingerprint=f"f{number}",
-        title=title,
-        remedy=f"free some space: {title}",
-        retry=RetryPolicy.YES,
-        is_outside=True,
-        is_final=True,
-        steps=("e2e",),
-        jobs=2,
-        seconds=620.0,
-        gpu_seconds=None,
-    )
+    disk = replace(FULL_DISK, place=LogLine(), steps=("e2e",), jobs=2, seconds=620.0)
+    return replace(disk, fingerprint=f"f{number}", title=title, remedy=f"free some space: {title}")
 
 
 def an_annotated_step(
@@ -195,11 +185,11 @@ def an_annotated_step(
 
 def a_build(*steps: StepFacts, causes: tuple[CauseFacts, ...] = (a_cause(),)) -> Report:
     facts = BuildFacts(build_steps=steps, causes=causes, cause_rule="build/cause")
-    return msgspec.structs.replace(
-        a_report(Verdict.FAILED, command="build"),
+    return a_report(
+        Verdict.FAILED,
+        command="build",
         summary="1 step: 1 failed",
         facts=msgspec.to_builtins(facts),
-        findings=(),
     )
 
 
