@@ -18,7 +18,6 @@ from ci_doctor.buildkite.publish import (
 from ci_doctor.model.facts.build import EarlierAttempt
 
 JOB = JobEnvironment(job_id="0190-j1", step_key="e2e", command="a")
-CONTEXT = "ci-doctor:step:e2e"
 
 
 def said(attempt: int, cause: str = "disk full") -> EarlierAttempt:

@@ -5,7 +5,7 @@ import string
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.buildkite.job import (
@@ -142,7 +142,6 @@ def test_junit_is_named_so_that_junit_annotate_links_to_the_job() -> None:
     assert job().junit_artifact_name() == "junit-0190046e-e199-453b-a302-a21a4d649d31.xml"
 
 
-@settings(deadline=None)
 @given(
     key=st.text(string.ascii_letters + "-_:", max_size=120),
     label=st.text(max_size=200),

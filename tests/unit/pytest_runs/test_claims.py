@@ -28,6 +28,7 @@ from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.result import Circumstances, judge
 from ci_doctor.pytest_runs.stages import PytestRequest, TestStages
 from ci_doctor.pytest_runs.trial import Ending, FlakyTrial, TrialResult
+from tests.support.pytest_sessions import a_plan
 
 PASSED = {"passed", "xfailed", "xpassed"}
 FAILED = {"failed", "error", "crashed", "timeout"}
@@ -169,9 +170,7 @@ def play(world: World, seed: int, *, reruns: int = 2, explains: bool = False) ->
         rerun_s=1000.0,
         explain_s=1000.0 if explains else None,
     )
-    plan = PytestPlan(
-        kind=RunKind.SUITE, python=Path("/py"), args=(), environ={}, directory=Path("/nowhere")
-    )
+    plan = a_plan()
     runner: Any = Runner(world, dice)
 
     def explain(_plan: Any, _runner: Any, failures: Any, sessions: Any, **more: Any) -> Any:

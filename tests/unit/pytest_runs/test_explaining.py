@@ -20,15 +20,16 @@ from ci_doctor.pytest_runs.explaining import (
     undo,
 )
 from ci_doctor.pytest_runs.explanation import FlakyKind
-from ci_doctor.pytest_runs.plan import FOLDER, PytestPlan
+from ci_doctor.pytest_runs.plan import FOLDER
 from ci_doctor.pytest_runs.reruns import SuiteFailure, retried_failures
 from ci_doctor.pytest_runs.trial import CRASHED, TIMED_OUT, Ending, FlakyTrial, Suspect, TrialResult
+from tests.support.pytest_sessions import a_plan, an_attempt
 
 COLLECTED = ("a.py::s", "a.py::p", "a.py::t")
 
 
 def attempt(outcome: PytestOutcome, message: str | None = "KeyError: 'x'") -> TestAttempt:
-    return TestAttempt(run=RunKind.SUITE, test="a.py::t", outcome=outcome, message=message)
+    return an_attempt(outcome, "a.py::t", message=message)
 
 
 def session(kind: RunKind, outcome: PytestOutcome) -> PytestSession:
@@ -91,15 +92,9 @@ def test_a_test_that_did_not_end_is_known_by_how(outcome: PytestOutcome, error: 
     assert suspect.error == error
 
 
-def a_plan(directory: Path, *args: str) -> PytestPlan:
-    return PytestPlan(
-        kind=RunKind.SUITE, python=Path("/py"), args=args, environ={}, directory=directory
-    )
-
-
 def test_the_command_is_for_a_shell_where_the_user_stands(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
-    plan = a_plan(tmp_path, "tests", "-m", "fast")
+    plan = a_plan(directory=tmp_path, args=("tests", "-m", "fast"))
     trial = FlakyTrial(target="tests/a.py::t")
 
     line = "/py -m pytest -p no:randomly -m fast tests/a.py::t"
@@ -109,7 +104,7 @@ def test_the_command_is_for_a_shell_where_the_user_stands(tmp_path: Path) -> Non
 def test_the_command_finds_a_test_whose_root_is_elsewhere(tmp_path: Path) -> None:
     here = tmp_path / "sub"
     here.mkdir()
-    plan = a_plan(here, "-c", "own.ini")
+    plan = a_plan(directory=here, args=("-c", "own.ini"))
     trial = FlakyTrial(target="tests/a.py::t", before=("sub/b.py::t[a/../b::c]",))
 
     options = "/py -m pytest -p no:randomly -c own.ini"
@@ -162,10 +157,8 @@ def test_a_condition_of_the_plugin_brings_the_plugin() -> None:
 
     assert words[:2] == ["PYTHONHASHSEED=1", f"PYTHONPATH={FOLDER}"]
     assert (FOLDER / f"{PLUGIN}.py").is_file()
-    assert json.loads(words[2].removeprefix("CI_DOCTOR_TRIAL=")) == {
-        "seed": 3,
-        "tests": ["a.py::t"],
-    }
+    trial_of_plugin = json.loads(words[2].removeprefix("CI_DOCTOR_TRIAL="))
+    assert trial_of_plugin == {"seed": 3, "tests": ["a.py::t"]}
     assert words[3:] == ["python", "-m", "pytest", "-p", PLUGIN, "-m", "not slow", "a.py"]
 
 
@@ -256,12 +249,8 @@ def test_what_was_made_is_removed_and_what_was_changed_is_written_back(tmp_path:
     undo(record)
 
     assert changed.read_text() == "before"
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "changed",
-        "copy",
-        "other",
-        "undo.json",
-    ]
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["changed", "copy", "other", "undo.json"]
 
 
 def test_without_a_record_nothing_is_touched(tmp_path: Path) -> None:

@@ -6,14 +6,10 @@ from typing import Any
 import pytest
 
 from ci_doctor.model.outcome import Verdict
-from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.attempt import PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.explanation import Explanation, FlakyKind, Tally
-from ci_doctor.pytest_runs.result import (
-    Circumstances,
-    chance_of,
-    judge,
-    judge_tests,
-)
+from ci_doctor.pytest_runs.result import Circumstances, chance_of, judge, judge_tests
+from tests.support.pytest_sessions import an_attempt
 
 TEST = "test_a.py::test_a"
 SUITE, ALONE, ORDER = RunKind.SUITE, RunKind.ALONE, RunKind.ORDER
@@ -21,9 +17,7 @@ NEW, BASELINE = RunKind.NEW, RunKind.BASELINE
 
 
 def runs(*tried: tuple[RunKind, str]) -> tuple[TestAttempt, ...]:
-    return tuple(
-        TestAttempt(run=kind, test=TEST, outcome=PytestOutcome(outcome)) for kind, outcome in tried
-    )
+    return tuple(an_attempt(outcome, TEST, run=kind) for kind, outcome in tried)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +71,7 @@ def test_the_attempts_decide(tried: list[tuple[RunKind, str]], verdict: Verdict)
 
 
 def test_a_failure_counts_although_another_test_of_its_node_id_was_not_to_run() -> None:
-    failed = TestAttempt(run=RunKind.SUITE, test="a", outcome=PytestOutcome.FAILED)
-    session = PytestSession(kind=SUITE, collected=("a", "a"), attempts=(failed,))
+    session = PytestSession(kind=SUITE, collected=("a", "a"), attempts=(an_attempt("failed"),))
 
     judged = judge_tests([session], Circumstances(not_run={"a"}))
 
@@ -115,12 +108,7 @@ def test_a_failure_says_how_often_and_why_not_oftener(
 
 
 def test_a_crash_that_a_plugin_made_good_for_is_flaky() -> None:
-    crashed = TestAttempt(
-        run=RunKind.SUITE,
-        test=TEST,
-        outcome=PytestOutcome.CRASHED,
-        phases=(("crash", "rerun", 0.0),),
-    )
+    crashed = an_attempt("crashed", TEST, phases=(("crash", "rerun", 0.0),))
     tried = (crashed, *runs((SUITE, "passed")))
 
     assert judge(TEST, tried, Circumstances()).verdict is Verdict.FLAKY
@@ -170,10 +158,7 @@ def test_the_runs_of_the_explanation_correct_the_verdict(
 def test_a_further_attempt_in_the_process_is_of_the_same_test_unless_several_share_the_name() -> (
     None
 ):
-    tried = tuple(
-        TestAttempt(run=RunKind.SUITE, test=TEST, outcome=PytestOutcome(outcome), pid=7)
-        for outcome in ("failed", "passed")
-    )
+    tried = (an_attempt("failed", TEST, pid=7), an_attempt("passed", TEST, pid=7))
 
     assert judge(TEST, tried, Circumstances()).verdict is Verdict.FLAKY
     assert judge(TEST, tried, Circumstances(repeated={TEST})).verdict is Verdict.FAILED
@@ -192,10 +177,8 @@ def test_a_new_test_without_all_of_its_runs_is_void() -> None:
 
     judged = judge(TEST, runs((SUITE, "passed"), (NEW, "passed")), known)
 
-    assert (judged.verdict, judged.why) == (
-        Verdict.VOID,
-        "a new test; it has a result in 2 of 3 runs",
-    )
+    assert judged.verdict is Verdict.VOID
+    assert judged.why == "a new test; it has a result in 2 of 3 runs"
 
 
 def test_every_collected_test_is_judged_but_those_that_were_not_to_run() -> None:

@@ -8,23 +8,20 @@ from typing import Any
 import pytest
 
 from ci_doctor.model.outcome import CaseOutcome, Verdict
-from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.attempt import PytestSession, RunKind
 from ci_doctor.pytest_runs.findings import PytestFacts, interrupted_outcome, outcome_of
 from ci_doctor.pytest_runs.quarantine import Quarantine, QuarantineEntry
 from ci_doctor.pytest_runs.result import PytestResult, RunProblem, TestJudgement
+from tests.support.pytest_sessions import an_attempt
 
 HERE = Path("/work")
 
 
 def judged(name: str, verdict: Verdict, *outcomes: str) -> TestJudgement:
+    kinds = [RunKind.SUITE] + [RunKind.ALONE] * (len(outcomes) - 1)
     attempts = tuple(
-        TestAttempt(
-            run=RunKind.ALONE if index else RunKind.SUITE,
-            test=name,
-            outcome=PytestOutcome(outcome),
-            message="it broke",
-        )
-        for index, outcome in enumerate(outcomes)
+        an_attempt(outcome, name, run=kind, message="it broke")
+        for kind, outcome in zip(kinds, outcomes, strict=True)
     )
     return TestJudgement(test=name, verdict=verdict, why="why", attempts=attempts)
 
@@ -88,9 +85,8 @@ def test_a_quarantined_failure_does_not_decide_and_is_no_red_case() -> None:
     failed = judged("a.py::f", Verdict.FAILED, "failed")
     entry = QuarantineEntry(test="a.py::f", reason="r", owner="o", until=dt.date(2999, 1, 1))
 
-    outcome = outcome_of(
-        result(GREEN, failed, quarantine=Quarantine(held={"a.py::f": entry})), HERE, None
-    )
+    held = Quarantine(held={"a.py::f": entry})
+    outcome = outcome_of(result(GREEN, failed, quarantine=held), HERE, None)
 
     assert outcome.verdict is Verdict.PASS
     assert [case.outcome for case in outcome.cases] == [CaseOutcome.PASSED, CaseOutcome.SKIPPED]
@@ -116,9 +112,8 @@ def test_a_suite_that_fails_in_quarantine_shows_nothing() -> None:
     outcome = outcome_of(result(failed, skipped, quarantine=held), HERE, None)
 
     assert outcome.verdict is Verdict.VOID
-    assert "no test decides: 1 quarantined and 1 skipped" in [
-        finding.summary for finding in outcome.findings
-    ]
+    said = [finding.summary for finding in outcome.findings]
+    assert "no test decides: 1 quarantined and 1 skipped" in said
 
 
 def test_an_interrupted_run_has_no_verdict_and_says_what_is_known() -> None:

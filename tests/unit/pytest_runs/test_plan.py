@@ -27,17 +27,11 @@ from ci_doctor.pytest_runs.reruns import (
     base_problem,
 )
 from tests.support.git_repository import commit, git, make_repository
+from tests.support.pytest_sessions import a_plan
 
 
 def plan(kind: RunKind = RunKind.SUITE, **environ: str) -> PytestPlan:
-    return PytestPlan(
-        kind=kind,
-        python=Path("/py"),
-        args=("-n4", "tests"),
-        environ=environ,
-        directory=Path("/"),
-        hash_seed=5,
-    )
+    return a_plan(kind=kind, args=("-n4", "tests"), environ=environ, hash_seed=5)
 
 
 def test_the_recorder_comes_in_by_pythonpath_and_an_option() -> None:
@@ -57,20 +51,13 @@ def test_a_hash_seed_of_the_user_stays() -> None:
 
 
 def test_only_reruns_change_the_options_of_pytest() -> None:
-    assert [
-        json.loads(plan(kind).wishes("c", "s"))["is_rerun"]
-        for kind in (RunKind.SUITE, RunKind.ALONE)
-    ] == [False, True]
+    assert json.loads(plan(RunKind.ALONE).wishes("c", "s"))["is_rerun"]
+    assert not json.loads(plan(RunKind.SUITE).wishes("c", "s"))["is_rerun"]
 
 
 def test_a_rerun_has_one_process_and_leaves_the_coverage_alone() -> None:
-    assert rerun_args(("-n4", "--", "-odd.py"), ("pytest-xdist", "pytest_cov")) == (
-        "-n4",
-        "-n0",
-        "--no-cov",
-        "--",
-        "-odd.py",
-    )
+    args = rerun_args(("-n4", "--", "-odd.py"), ("pytest-xdist", "pytest_cov"))
+    assert args == ("-n4", "-n0", "--no-cov", "--", "-odd.py")
     assert with_options(("a",), "-q") == ("a", "-q")
 
 

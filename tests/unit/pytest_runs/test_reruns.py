@@ -2,7 +2,6 @@
 """What is run again after a failure."""
 
 import itertools
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -20,13 +19,14 @@ from ci_doctor.pytest_runs.reruns import (
 )
 from ci_doctor.pytest_runs.result import Circumstances, judge
 from ci_doctor.pytest_runs.stages import rest_after
+from tests.support.pytest_sessions import a_plan, an_attempt
 
 if TYPE_CHECKING:
     from ci_doctor.pytest_runs.process import PytestRunner
 
 
 def attempt(name: str, outcome: str, pid: int | None = 7) -> TestAttempt:
-    return TestAttempt(run=RunKind.SUITE, test=name, outcome=PytestOutcome(outcome), pid=pid)
+    return an_attempt(outcome, name, pid=pid)
 
 
 def session(*attempts: TestAttempt, **order: tuple[str, ...]) -> PytestSession:
@@ -70,21 +70,12 @@ def test_the_first_test_of_a_process_is_repeated_with_all_files_collected() -> N
     assert orders_to_repeat(failures) == (("a",),)
 
 
-def failing(*messages: str, place: int = 3) -> list[SuiteFailure]:
-    return [
-        SuiteFailure(
-            attempt=TestAttempt(
-                run=RunKind.SUITE,
-                test=f"t{number}",
-                outcome=PytestOutcome.FAILED,
-                message=message,
-                line=place + number,
-            ),
-            before=(),
-            is_order_known=True,
-        )
-        for number, message in enumerate(messages)
+def failing(*messages: str) -> list[SuiteFailure]:
+    attempts = [
+        an_attempt("failed", f"t{number}", message=message, line=number)
+        for number, message in enumerate(messages, start=3)
     ]
+    return [SuiteFailure(attempt=each, before=(), is_order_known=True) for each in attempts]
 
 
 def test_three_of_many_that_fail_alike_run_again() -> None:
@@ -92,9 +83,9 @@ def test_three_of_many_that_fail_alike_run_again() -> None:
 
     chosen, spared = representatives(failures)
 
-    assert [each.test for each in chosen] == ["t0", "t3", "t6", "t9"]
-    assert set(spared) == {"t1", "t2", "t4", "t5", "t7", "t8"}
-    assert set(spared.values()) == {("t0", "t3", "t6")}
+    assert [each.test for each in chosen] == ["t3", "t6", "t9", "t12"]
+    assert set(spared) == {"t4", "t5", "t7", "t8", "t10", "t11"}
+    assert set(spared.values()) == {("t3", "t6", "t9")}
 
 
 @pytest.mark.parametrize(
@@ -115,13 +106,9 @@ def test_a_test_that_was_skipped_or_has_no_result_has_not_passed() -> None:
 
 
 def crashed(**changes: Any) -> PytestSession:
-    attempts = (
-        TestAttempt(run=RunKind.SUITE, test="a", outcome=PytestOutcome.PASSED),
-        TestAttempt(run=RunKind.SUITE, test="b", outcome=PytestOutcome.CRASHED),
-    )
     usual: dict[str, Any] = {
         "kind": RunKind.SUITE,
-        "attempts": attempts,
+        "attempts": (an_attempt("passed", "a"), an_attempt("crashed", "b")),
         "collected": ("a", "b", "c", "d"),
         "signal": "SIGSEGV",
     }
@@ -163,9 +150,7 @@ class RunsOfOneTest:
 @pytest.mark.parametrize("endings", ["FP", "FPP", "FFP", "FPF", "FPPP", "FPPF", "FPPFP"])
 def test_a_failure_that_comes_every_so_many_runs_is_flaky(endings: str) -> None:
     runs = RunsOfOneTest(endings)
-    plan = PytestPlan(
-        kind=RunKind.SUITE, python=Path("python"), args=(), environ={}, directory=Path()
-    )
+    plan = a_plan()
     suite = runs.run(plan)
     reruns = Reruns(cast("PytestRunner", runs), plan, 1000.0, reruns=2, tell=lambda _: None)
 

@@ -6,15 +6,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.attempt import PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.records import StuckCollection
 from ci_doctor.pytest_runs.result import fails_on_flaky, not_run_tests, question_of, run_problems
+from tests.support.pytest_sessions import an_attempt
 
 STUCK = StuckCollection(name="test_a.py", limit_s=30.0, stack="in import")
 
 
 def attempt(name: str, outcome: str = "passed") -> TestAttempt:
-    return TestAttempt(run=RunKind.SUITE, test=name, outcome=PytestOutcome(outcome), index=1)
+    return an_attempt(outcome, name, index=1)
 
 
 def session(**changes: Any) -> PytestSession:
@@ -123,13 +124,7 @@ def test_a_failed_test_explains_status_1_of_pytest_alone(changes: dict[str, Any]
 
 
 def test_the_seven_of_rerunfailures_is_about_flaky_tests() -> None:
-    retried = TestAttempt(
-        run=RunKind.SUITE,
-        test="a",
-        outcome=PytestOutcome.FAILED,
-        index=1,
-        phases=(("call", "rerun", 0.0),),
-    )
+    retried = an_attempt("failed", index=1, phases=(("call", "rerun", 0.0),))
     ended = session(
         attempts=(retried, attempt("a")),
         exit_code=7,
@@ -193,8 +188,6 @@ def test_a_question_to_pytest_is_no_run(args: tuple[str, ...], question: str | N
 
 
 def test_a_test_that_was_called_makes_it_a_run() -> None:
-    called = TestAttempt(
-        run=RunKind.SUITE, test="a", outcome=PytestOutcome.PASSED, phases=(("call", "passed", 0.0),)
-    )
+    called = an_attempt(phases=(("call", "passed", 0.0),))
 
     assert question_of(("--help",), session(attempts=(called,))) is None

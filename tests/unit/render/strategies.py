@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Any report at all, hostile text included, for property tests."""
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from ci_doctor.model.outcome import (
@@ -22,10 +22,8 @@ from ci_doctor.model.outcome import (
     Verdict,
 )
 
-# A busy machine is no reason to fail.
-patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # For what is drawn whole, a report or a build: each example holds hundreds of texts, and takes 50 ms to draw and write.
-whole = settings(patient, max_examples=min(40, patient.max_examples))
+whole = settings(max_examples=min(40, settings().max_examples))
 
 HOSTILE = (
     "</details>", "</summary>", "</code></pre>", "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<!--", "<![CDATA[", "]]>",

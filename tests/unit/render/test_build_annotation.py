@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from ci_doctor.build.current import causes_json
 from ci_doctor.model.cause import LogLine
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
-from ci_doctor.model.outcome import Finding, Report, Severity, Verdict
+from ci_doctor.model.outcome import Report, Verdict
 from ci_doctor.render.build_annotation import counted, first_action, render
 from tests.support.build_pages import ASSERTION, FULL_DISK, a_job, a_step
-from tests.support.builders import a_report
+from tests.support.builders import a_finding, a_report
 
 DISK = replace(FULL_DISK, steps=("full",), jobs=3, seconds=900.0)
 TESTS = replace(ASSERTION, steps=("tests",), jobs=1, seconds=60.0)
@@ -235,11 +235,9 @@ def test_a_long_name_leaves_room_for_the_other_columns() -> None:
 
 
 def test_what_is_missing_stands_above_the_causes_and_a_cause_stands_there_once() -> None:
-    missing = Finding(
-        rule="build/missing-report", severity=Severity.ERROR, summary="e2e is missing"
-    )
-    cause = Finding(rule="build/cause", severity=Severity.ERROR, summary="a disk is full, twice")
-    report = msgspec.structs.replace(a_build(an_annotated_step()), findings=(cause, missing))
+    missing = a_finding(rule="build/missing-report", summary="e2e is missing")
+    cause = a_finding(rule="build/cause", summary="a disk is full, twice")
+    report = replace(a_build(an_annotated_step()), findings=(cause, missing))
 
     page = shown(report)
 

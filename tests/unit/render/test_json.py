@@ -13,7 +13,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.outcome import SCHEMA, Report
 from ci_doctor.render import json
 from tests.support.builders import a_report, sample_reports
-from tests.unit.render.strategies import patient, reports, whole
+from tests.unit.render.strategies import reports, whole
 
 SHIPPED = Path(json.__file__).parent / "report.schema.json"
 VALIDATOR = jsonschema.Draft202012Validator(standard_json.loads(SHIPPED.read_text()))
@@ -87,7 +87,6 @@ def test_what_is_no_report_is_a_usage_error_that_says_why(text: str | bytes, mes
     assert caught.value.hint
 
 
-@patient
 @given(st.text() | st.binary())
 def test_rubbish_is_never_anything_but_a_usage_error(text: str | bytes) -> None:
     with pytest.raises(UsageError):

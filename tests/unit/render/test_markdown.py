@@ -23,7 +23,7 @@ from ci_doctor.model.outcome import (
 from ci_doctor.render import markdown
 from ci_doctor.render.formatting import one_line, printable
 from tests.support.builders import a_finding, a_report
-from tests.unit.render.strategies import HOSTILE, TEXT, patient, reports, whole
+from tests.unit.render.strategies import HOSTILE, TEXT, reports, whole
 
 # As Buildkite documents it, and what its Markdown makes of the rest.
 OURS = {"p", "span", "a", "pre", "code", "table", "details", "summary", "ul", "li", "thead", "tbody", "tr", "th", "td", "strong", "em"}  # fmt: skip
@@ -110,7 +110,6 @@ def test_nothing_in_any_report_breaks_out(report: Report, artifacts: str | None)
     assert page.tags.count("table") == bool(report.attempts) + len(with_columns)
 
 
-@patient
 @given(TEXT)
 def test_escaped_text_reads_as_it_was_written(text: str) -> None:
     line = one_line(printable(text))

@@ -35,7 +35,7 @@ from tests.support.annotated_page import AnnotatedPage, shown
 from tests.support.builders import a_finding, a_report, sample_reports
 from tests.support.builds import a_job
 from tests.support.diagnoses import a_cause, a_diagnosis, report_of
-from tests.unit.render.strategies import HOSTILE, TEXT, patient, reports
+from tests.unit.render.strategies import HOSTILE, TEXT, reports
 
 BUILD = "https://buildkite.com/o/p/builds/1514"
 JOB = "0190046e-e199-453b-a302-a21a4d649d31"
@@ -140,14 +140,8 @@ def test_a_regression_shows_its_evidence_and_the_command_of_its_report() -> None
 
 
 def test_a_usage_error_shows_its_hint() -> None:
-    page = page_of(
-        a_step(
-            a_report(None, command="setup-env"),
-            verdict=NO_VERDICT,
-            command_status=None,
-            exit_status=2,
-        )
-    )
+    error = a_report(None, command="setup-env")
+    page = page_of(a_step(error, verdict=NO_VERDICT, command_status=None, exit_status=2))
 
     assert "the job ended with 2" in page.text
     assert "unknown key comand in [services.vllm]" in page.text
@@ -367,7 +361,7 @@ def test_as_much_as_there_can_be_takes_less_than_64_kib() -> None:
     assert "20 more reports: see the artifacts" in shown(body).folded
 
 
-@settings(patient, max_examples=15)
+@settings(max_examples=15)
 @given(st.lists(reports(), max_size=2), TEXT, st.sampled_from([*Verdict, NO_VERDICT]))
 def test_no_reports_break_out_or_take_too_much_room(
     several: list[Report], text: str, verdict: str

@@ -10,7 +10,6 @@ from ci_doctor.model.facts.correctness import AnswerMatrix, DivergencePositions
 from ci_doctor.render.html.report_page import histogram, view_of
 from ci_doctor.render.html.templating import Shown
 from tests.support.pictures import Classes, matrix
-from tests.unit.render.strategies import patient
 
 
 def _view(
@@ -116,7 +115,6 @@ def _histogram(*positions: float | None, unit: str = "token") -> Shown:
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=60))
-@patient
 def test_every_position_is_in_one_bar_and_everything_lies_inside_the_picture(
     positions: list[int],
 ) -> None:

@@ -14,7 +14,7 @@ from ci_doctor.render.html.report_page import (
     segment_runs,
 )
 from ci_doctor.render.html.templating import clipped, day, value, words
-from tests.unit.render.strategies import TEXT, patient
+from tests.unit.render.strategies import TEXT
 
 
 def test_what_cannot_be_seen_becomes_a_mark() -> None:
@@ -28,18 +28,12 @@ def test_what_cannot_be_seen_becomes_a_mark() -> None:
 
 
 @given(TEXT)
-@patient
 def test_runs_lose_nothing(text: str) -> None:
-    assert (
-        "".join(
-            _character(shown) if mark == "cp" else shown for shown, mark, _ in runs(text, range(99))
-        )
-        == text
-    )
-
-
-def _character(code_point: str) -> str:
-    return chr(int(code_point.replace("U+", "0x"), 0))
+    shown = [
+        chr(int(part.removeprefix("U+"), 16)) if mark == "cp" else part
+        for part, mark, _ in runs(text, range(99))
+    ]
+    assert "".join(shown) == text
 
 
 def test_only_spaces_that_are_easily_overlooked_are_marked() -> None:
@@ -55,7 +49,6 @@ def test_a_space_between_two_segments_is_not_at_the_end_of_a_line() -> None:
 
 
 @given(TEXT, TEXT)
-@patient
 def test_segments_make_up_both_sides_and_what_does_not_differ_is_the_same(
     left: str, right: str
 ) -> None:
