@@ -30,6 +30,7 @@ from tests.support.builds import (
     material_of,
     moment,
 )
+from tests.support.cases import cases
 
 DISK: dict[str, Any] = {"verdict": "infra", "cause": FULL_DISK}
 
@@ -111,98 +112,82 @@ def reported(record: JobRecord, **changes: Any) -> Outcome:
     return merged(record, reports=(a_report_of(record, **changes),))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("outcome", "verdict", "rules"),
-    [
-        pytest.param(merged(), "void", ["missing-report"], id="nothing at all"),
-        pytest.param(
+    {
+        "nothing at all": (merged(), "void", ["missing-report"]),
+        "a failure beside a missing report": (
             merged(a_job("e2e", verdict="failed"), expect=("nope",)),
             "failed",
             ["missing-report", "cause"],
-            id="a failure beside a missing report",
         ),
-        pytest.param(
+        "a count of parallel jobs that nobody can have": (
             merged(a_job(about={"parallel_index": 0}, parallel_count=10**12)),
             "void",
             ["missing-report"],
-            id="a count of parallel jobs that nobody can have",
         ),
-        pytest.param(
-            merged(a_job(verdict="void", exit_status=86)), "void", ["cause"], id="a void job"
-        ),
-        pytest.param(
-            merged(a_job(verdict="void", exit_status=None)), "void", ["cause"], id="without an end"
-        ),
-        pytest.param(merged(a_job(is_cancelled=True)), "void", ["cause"], id="green and cancelled"),
-        pytest.param(merged(a_job(is_timed_out=True)), "void", ["cause"], id="green and timed out"),
-        pytest.param(
+        "a void job": (merged(a_job(verdict="void", exit_status=86)), "void", ["cause"]),
+        "without an end": (merged(a_job(verdict="void", exit_status=None)), "void", ["cause"]),
+        "green and cancelled": (merged(a_job(is_cancelled=True)), "void", ["cause"]),
+        "green and timed out": (merged(a_job(is_timed_out=True)), "void", ["cause"]),
+        "two jobs claim one attempt": (
             merged(a_job(), a_job(about={"job": "another"})),
             "void",
             ["claimed-twice"],
-            id="two jobs claim one attempt",
         ),
-        pytest.param(
+        "a record greener than a report": (
             reported(a_job(), verdict=Verdict.REGRESSION),
             "regression",
             ["contradiction", "cause"],
-            id="a record greener than a report",
         ),
-        pytest.param(
+        "a record that knows a cause outside the change": (
             reported(a_job(**DISK), verdict=Verdict.FAILED),
             "infra",
             ["cause"],
-            id="a record that knows a cause outside the change",
         ),
-        pytest.param(
+        "a report that judged nothing": (
             merged(reports=(a_report_of(a_job(), verdict=None, error=None, exit_code=0),)),
             "void",
             ["cause"],
-            id="a report that judged nothing",
         ),
-        pytest.param(
+        "an unreadable file": (
             outcome_of(merge(replace(material_of(a_job()), unreadable=(EMPTY_FILE,)))),
             "void",
             ["unreadable"],
-            id="an unreadable file",
         ),
-        pytest.param(
+        "what could not be downloaded": (
             outcome_of(merge(material_of(a_job())), ("the agent did not answer",)),
             "void",
             ["unreadable"],
-            id="what could not be downloaded",
         ),
-        pytest.param(
+        "an API that does not answer": (
             outcome_of(merge(material_of(a_job())), api_problem="it answers 500"),
             "pass",
             ["api-unreadable"],
-            id="an API that does not answer",
         ),
-        pytest.param(
+        "a report of another build": (
             merged(a_job("e2e"), a_job("lint", about={"build": 811})),
             "void",
             ["contradiction"],
-            id="a report of another build",
         ),
-        pytest.param(
+        "a report that a record names and that is not there": (
             merged(replace(a_job(), reports=("correctness",))),
             "pass",
             ["unreported"],
-            id="a report that a record names and that is not there",
         ),
-        pytest.param(
+        "another job of a matrix is no retry": (
             merged(
                 a_job(command="t 1", verdict="failed"),
                 a_job(command="t 2", attempt=1, about={"job": "other"}),
             ),
             "failed",
             ["cause"],
-            id="another job of a matrix is no retry",
         ),
-        *(
-            pytest.param(merged(a_job("e2e"), expect=(word,)), "pass", [], id=f"expected {word}")
+        **{
+            f"expected {word}": (merged(a_job("e2e"), expect=(word,)), "pass", [])
             for word in ("e2e", ":pytest: e2e", "e2*")
-        ),
-    ],
+        },
+    },
 )
 def test_what_is_missing_or_contradicts_is_a_finding_and_no_green_build(
     outcome: Outcome, verdict: str, rules: list[str]

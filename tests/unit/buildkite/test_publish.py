@@ -22,6 +22,7 @@ from ci_doctor.model.facts.build import EarlierAttempt
 from ci_doctor.model.outcome import Report, Verdict
 from tests.support import stand_in_agent
 from tests.support.builders import a_report
+from tests.support.cases import cases
 
 JOB = JobEnvironment(job_id="0190-j1", step_key="e2e", parallel_job=1)
 RETRY = JobEnvironment(job_id="0190-j2", step_key="e2e", parallel_job=1, retry_count=1)
@@ -249,23 +250,19 @@ class TestTheNextAttempt:
         priorities = [call["flags"]["--priority"] for call in build.calls("annotate")]
         assert priorities == ["6", "3"]
 
-    @pytest.mark.parametrize(
+    @cases(
         ("said", "page"),
-        [
-            pytest.param(
+        {
+            "all attempts before it": (
                 [("a", JOB), ("b", RETRY), (GREEN, replace(RETRY, job_id="j3", retry_count=2))],
                 f"0=a 1=b {GREEN}",
-                id="all attempts before it",
             ),
-            pytest.param(
+            "with another command": (
                 [("a", JOB), (GREEN, replace(RETRY, command="true"))],
                 f"0=a {GREEN}",
-                id="with another command",
             ),
-            pytest.param(
-                [("a", JOB), ("b", RETRY), ("c", RETRY)], "0=a c", id="that publishes twice"
-            ),
-        ],
+            "that publishes twice": ([("a", JOB), ("b", RETRY), ("c", RETRY)], "0=a c"),
+        },
     )
     def test_knows_the_ones_before_it(
         self, said: list[tuple[str, JobEnvironment]], page: str, tmp_path: Path
@@ -359,15 +356,15 @@ class TestTheJobsOfAMatrixWithOneLabel:
                 build.publish(job=job, end=JobEnd(has_run=True))
         return sorted(build.page().values())
 
-    @pytest.mark.parametrize(
+    @cases(
         "jobs",
-        [
-            pytest.param(
-                [replace(JOB, command="serve h200"), replace(JOB, command="serve a100")],
-                id="commands differ",
-            ),
-            pytest.param([replace(JOB, work="x"), replace(JOB, work="y")], id="the rest differs"),
-        ],
+        {
+            "commands differ": [
+                replace(JOB, command="serve h200"),
+                replace(JOB, command="serve a100"),
+            ],
+            "the rest differs": [replace(JOB, work="x"), replace(JOB, work="y")],
+        },
     )
     @pytest.mark.gate(1)
     def test_each_retry_takes_its_own_back_and_no_other(

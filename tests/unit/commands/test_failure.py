@@ -40,21 +40,16 @@ def test_only_what_a_shell_evaluates_gets_a_statement_that_fails(
     assert capfdbinary.readouterr().out.decode() == statement
 
 
-def test_with_output_the_statement_replaces_earlier_exports(tmp_path: Path) -> None:
+def test_with_output_earlier_exports_are_replaced_or_deleted_in_another_format(
+    tmp_path: Path,
+) -> None:
     exports = tmp_path / "exports"
     exports.write_text("export A=1\n")
 
     print_failing_statement(("setup-env", "--nonsense", "--output", str(exports)), 2)
 
     assert exports.read_text() == "(exit 2)\n"
-
-
-def test_exports_in_another_format_are_deleted(tmp_path: Path) -> None:
-    exports = tmp_path / "exports"
-    exports.write_text("A=1\n")
-
     print_failing_statement(("setup-env", "--format", "dotenv", "--output", str(exports)), 2)
-
     assert not exports.exists()
 
 

@@ -40,15 +40,6 @@ def in_order(*results: AttemptOutcome) -> list[EvidenceFile]:
     return [run([("x", each)], at=at, commit=f"c{at}") for at, each in enumerate(results)]
 
 
-def test_a_test_that_passed_and_failed_on_one_commit_is_proven_flaky(tmp_path: Path) -> None:
-    runs = [run([("x", F), ("x", P), *GREEN], at=1, commit="a")]
-
-    (flaky,) = found(tmp_path, runs).flaky
-
-    assert (flaky.name, flaky.is_proven, flaky.mixed_commits) == ("x", True, 1)
-    assert (flaky.failed, flaky.passed) == (1, 1)
-
-
 def test_a_test_that_changes_often_is_listed_unproven_and_a_repair_is_none(tmp_path: Path) -> None:
     (flaky,) = found(tmp_path, in_order(P, F, P, P, F, P)).flaky
 

@@ -12,6 +12,7 @@ from ci_doctor.lint.lint_rule import Place
 from ci_doctor.lint.selection import LintSettings, PathSettings, baseline_of
 from ci_doctor.lint.source_files import Lines, matches
 from ci_doctor.model.outcome import Severity
+from tests.support.cases import cases
 from tests.support.git_repository import commit, git, make_repository
 from tests.support.lint_runs import BAD, lint, reported
 
@@ -198,42 +199,37 @@ def test_a_comment_silences_its_statement(text: str, tmp_path: Path) -> None:
     assert silenced(tmp_path, text) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "text", "reported"),
-    [
-        pytest.param(
+    {
+        "nothing elsewhere": (
             "run.sh",
             "echo good  # ci-doctor: ignore[shell/bad-word] here\necho evil\n",
             ["lint/unused-ignore", "shell/bad-word"],
-            id="nothing elsewhere",
         ),
-        pytest.param(
+        "nothing without a reason": (
             "run.sh",
             "echo evil  # ci-doctor: ignore[shell/bad-word]\n",
             ["lint/ignore-without-reason", "shell/bad-word"],
-            id="nothing without a reason",
         ),
-        pytest.param(
+        "and is not called unused if its rules did not see the whole file": (
             "run.sh",
             "if true\necho  # ci-doctor: ignore[shell/bad-word] who knows\n",
             ["lint/unreadable"],
-            id="and is not called unused if its rules did not see the whole file",
         ),
-        pytest.param(
+        "several rules in a pipeline": (
             "p.yml",
             "steps:\n# ci-doctor: ignore[shell/bad-word, pipeline/late-step] both are meant\n"
             "- command: echo late evil\n",
             [],
-            id="several rules in a pipeline",
         ),
-        pytest.param(
+        "its line of a Python program, whose strings are no comments": (
             "ci/gate.py",
             '"""Write\n\n    # ci-doctor: ignore[nothing]\n"""\n'
             "slow = 1  # ci-doctor: ignore[gate/slow-gate] it is\n",
             [],
-            id="its line of a Python program, whose strings are no comments",
         ),
-    ],
+    },
 )
 def test_what_a_comment_silences(name: str, text: str, reported: list[str], tmp_path: Path) -> None:
     assert silenced(tmp_path, text, name) == reported

@@ -16,6 +16,7 @@ from ci_doctor.model.outcome import Report, Verdict
 from ci_doctor.render.build_annotation import counted, first_action, render
 from tests.support.build_pages import ASSERTION, FULL_DISK, a_job, a_step
 from tests.support.builders import a_finding, a_report
+from tests.support.cases import cases
 
 DISK = replace(FULL_DISK, steps=("full",), jobs=3, seconds=900.0)
 TESTS = replace(ASSERTION, steps=("tests",), jobs=1, seconds=60.0)
@@ -27,40 +28,35 @@ ABSENT = a_step("absent", a_job(verdict="missing", cause=None))
 GROUP = CauseFacts(fingerprint="x", title="no cause known", steps=("odd",), jobs=1)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("facts", "sentence"),
-    [
-        pytest.param(
+    {
+        "a-cause-of-the-change-before-a-dearer-one": (
             BuildFacts(build_steps=(FULL, BROKEN), causes=(DISK, TESTS), missing=("absent",)),
             "Start with “an assertion of a test failed”, which ended 1 attempt of 1 step."
             " Another run does not help.",
-            id="a-cause-of-the-change-before-a-dearer-one",
         ),
-        pytest.param(
+        "a-failure-without-a-cause": (
             BuildFacts(build_steps=(a_step("odd", a_job(verdict="failed")),)),
             "Start with the log of odd: it ended as failed, and no cause is known.",
-            id="a-failure-without-a-cause",
         ),
-        pytest.param(
+        "a-group-without-a-cause": (
             BuildFacts(
                 build_steps=(a_step("odd", a_job(verdict="failed", cause="x")),), causes=(GROUP,)
             ),
             "Start with “no cause known”, which ended 1 attempt of 1 step. Read the log of one of them.",
-            id="a-group-without-a-cause",
         ),
-        pytest.param(
+        "a-missing-report-before-failures-that-another-run-helps": (
             BuildFacts(
                 build_steps=(FULL, ABSENT), causes=(DISK,), missing=("absent", "b", "c", "d")
             ),
             "Find out why 4 reports did not arrive, of absent, b and 2 more: nothing is known about them.",
-            id="a-missing-report-before-failures-that-another-run-helps",
         ),
-        pytest.param(
+        "causes-outside-the-change": (
             BuildFacts(build_steps=(FULL,), causes=(DISK,)),
             "Run the 1 failed step again: “a disk is full”, which ended 3 attempts of 1 step, outside the change.",
-            id="causes-outside-the-change",
         ),
-        pytest.param(
+        "a-cause-that-a-retry-overcame": (
             BuildFacts(
                 build_steps=(
                     a_step(
@@ -72,9 +68,8 @@ GROUP = CauseFacts(fingerprint="x", title="no cause known", steps=("odd",), jobs
                 causes=(DISK,),
             ),
             "Nothing is left to do.",
-            id="a-cause-that-a-retry-overcame",
         ),
-        pytest.param(
+        "a-retry-that-hid-a-failure": (
             BuildFacts(
                 build_steps=(
                     a_step(
@@ -85,14 +80,12 @@ GROUP = CauseFacts(fingerprint="x", title="no cause known", steps=("odd",), jobs
                 )
             ),
             "Look at odd: the retry passed, and nothing says that the failure lay outside the change.",
-            id="a-retry-that-hid-a-failure",
         ),
-        pytest.param(
+        "duplicates": (
             BuildFacts(build_steps=(a_step("s"),), duplicates=("s", "t")),
             "Look at s and t: two reports claim the same attempt.",
-            id="duplicates",
         ),
-    ],
+    },
 )
 def test_what_a_reader_does_first(facts: BuildFacts, sentence: str) -> None:
     assert first_action(facts) == sentence
