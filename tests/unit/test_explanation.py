@@ -12,17 +12,17 @@ from ci_doctor.model.facts.preparing import ExplainFacts
 ERROR = "ImportError: cannot import name 'GenerationConfig' from 'transformers' (/x/__init__.py)"
 
 
-def remedy(word: str) -> str:
+def explained(word: str) -> ExplainFacts:
     facts = explain(word).facts
-    assert facts is not None
-    return str(getattr(facts, "remedy", ""))
+    assert isinstance(facts, ExplainFacts)
+    return facts
 
 
 @pytest.mark.parametrize(
     "word", ["import-race", "cannot import name", "partially initialized module", ERROR]
 )
 def test_the_error_of_an_import_leads_to_probe_trigger_and_rule(word: str) -> None:
-    told = remedy(word)
+    told = explained(word).remedy
 
     steps = [told.index(step) for step in ("probe", "--confirm", "preload install")]
     assert steps == sorted(steps)
@@ -30,7 +30,7 @@ def test_the_error_of_an_import_leads_to_probe_trigger_and_rule(word: str) -> No
 
 
 def test_the_names_of_an_error_stand_in_the_command() -> None:
-    assert "`ci-doctor import-race probe transformers:GenerationConfig`" in remedy(ERROR)
+    assert "`ci-doctor import-race probe transformers:GenerationConfig`" in explained(ERROR).remedy
 
 
 def test_the_group_of_a_rule_lists_its_rules() -> None:
@@ -49,9 +49,8 @@ def test_the_group_of_a_rule_lists_its_rules() -> None:
     ],
 )
 def test_a_log_rule_and_a_message_that_it_recognises_are_explained(text: str) -> None:
-    facts = explain(text).facts
+    facts = explained(text)
 
-    assert isinstance(facts, ExplainFacts)
     assert (facts.rule, facts.failure_class, facts.retry) == ("python/exception", "code-bug", "ask")
     assert facts.meaning
 
@@ -74,10 +73,9 @@ def test_a_message_that_no_rule_recognises_is_a_usage_error() -> None:
 
 
 def test_the_last_words_of_a_command_are_a_rule_too() -> None:
-    facts = explain("generic/last-output").facts
+    meaning = explained("generic/last-output").meaning
 
-    assert isinstance(facts, ExplainFacts)
-    assert facts.meaning == "The command failed, and these are its last words."
+    assert meaning == "The command failed, and these are its last words."
 
 
 def test_a_rule_of_lint_is_shown_with_code_that_it_reports_and_code_that_it_does_not() -> None:
@@ -116,16 +114,12 @@ def test_a_word_that_is_a_verdict_too_has_both_meanings() -> None:
     ],
 )
 def test_the_name_of_a_broken_connection_is_explained_with_what_to_try(error: str) -> None:
-    facts = explain(error).facts
-    assert isinstance(facts, ExplainFacts)
-    assert "connection" in facts.meaning
-    assert "--concurrency" in facts.remedy
+    assert "connection" in explained(error).meaning
+    assert "--concurrency" in explained(error).remedy
 
 
 def test_a_pool_without_a_free_connection_never_blames_the_server() -> None:
-    facts = explain("PoolTimeout").facts
-    assert isinstance(facts, ExplainFacts)
-    assert "The server has never had this request" in facts.remedy
+    assert "The server has never had this request" in explained("PoolTimeout").remedy
 
 
 @pytest.mark.parametrize(

@@ -59,12 +59,8 @@ def test_commit_and_branch_are_told_from_a_folder_inside(tmp_path: Path) -> None
 
     found = checkout(tmp_path / "inside")
 
-    assert found is not None
-    assert (found.commit, found.branch, found.dirty) == (
-        git(tmp_path, "rev-parse", "HEAD"),
-        "main",
-        False,
-    )
+    commit = git(tmp_path, "rev-parse", "HEAD")
+    assert found == Checkout(commit=commit, branch="main", dirty=False)
 
 
 def test_no_repository_and_no_commit_are_none(tmp_path: Path) -> None:

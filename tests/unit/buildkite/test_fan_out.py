@@ -45,8 +45,9 @@ def whole(**changes: object) -> tuple[str, str, Evidence]:
     return origin.artifact("0" * 64), origin.job, Evidence(origin=origin, body=b"x")
 
 
-def steps_of(folder: Path) -> BuildSteps:
-    """Those of a job with the agent in `folder`."""
+def steps_of(folder: Path, **options: str) -> BuildSteps:
+    """Those of a job with a stand-in agent in `folder`, which logs there; `options` as `install` has them."""
+    stand_in_agent.install(folder / "bin", folder / "log", **options)
     agent = BuildSteps.find({**JOB, "PATH": f"{folder / 'bin'}:/usr/bin:/bin"})
     assert agent is not None
     return agent
@@ -153,8 +154,7 @@ def test_what_jobs_leave_is_gathered_once_each(tmp_path: Path) -> None:
 
 
 def test_evidence_that_cannot_be_uploaded_fails_the_job(tmp_path: Path) -> None:
-    stand_in_agent.install(tmp_path / "bin", tmp_path / "log", failing="artifact upload")
-    agent = steps_of(tmp_path)
+    agent = steps_of(tmp_path, failing="artifact upload")
     with pytest.raises(InfraError, match="not uploaded"):
         leave(agent, ORIGIN, b"x")
 
@@ -207,13 +207,11 @@ def test_variables_of_the_pipeline_go_on_and_secrets_do_not(tmp_path: Path) -> N
 
 
 def test_steps_that_an_earlier_attempt_has_uploaded_are_no_failure(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    stand_in_agent.install(tmp_path / "bin", log)
     agent = steps_of(tmp_path)
     step = job_step(StepTemplate(), JOB, key="k", task=json.dumps({"$": "$HOME"}))
     assert agent.upload_steps([step]).ok
     assert agent.upload_steps([step]).ok
-    (uploaded,) = stand_in_agent.uploaded(log)
+    (uploaded,) = stand_in_agent.uploaded(tmp_path / "log")
     assert uploaded == step
 
 
@@ -223,13 +221,11 @@ def test_steps_that_an_earlier_attempt_has_uploaded_are_no_failure(tmp_path: Pat
 )
 def test_what_is_uploaded_means_the_same_in_yaml(tmp_path: Path, text: str) -> None:
     # Generated pipelines were given to `pipeline upload --dry-run` of agent v3.20.0, and to the parser of v4.
-    log = tmp_path / "log"
-    stand_in_agent.install(tmp_path / "bin", log)
     agent = steps_of(tmp_path)
     step = job_step(
         StepTemplate(env={"OWN": text}), {**JOB, "BUILDKITE_COMMAND": text}, key="k", task="{}"
     )
     result = agent.upload_steps([step])
     assert result.ok, result
-    (uploaded,) = stand_in_agent.uploaded(log)
+    (uploaded,) = stand_in_agent.uploaded(tmp_path / "log")
     assert uploaded == step

@@ -19,14 +19,11 @@ from docs.site.reference_pages import configuration_keys
 from tests.support.example_lines import option_names
 from tests.support.read_variables import read_by_hooks, read_by_python
 
-LISTED = {
-    *variables.SWITCHES,
-    *variables.OF_THE_JOB,
-    *variables.OF_THE_PLUGIN,
-    *variables.OF_THE_MACHINE,
-    *variables.OF_OTHER_PROGRAMS,
-    *variables.OWN,
-}
+TABLES = (
+    *(variables.SWITCHES, variables.OF_THE_JOB, variables.OF_THE_PLUGIN),
+    *(variables.OF_THE_MACHINE, variables.OF_OTHER_PROGRAMS, variables.OWN),
+)
+LISTED = {name for table in TABLES for name in table}
 # Set for a process and never read, or no name of a variable of ours.
 NOT_READ = {
     "COVERAGE_FILE",
@@ -53,17 +50,9 @@ def test_every_variable_that_the_hooks_of_the_plugin_read_is_listed() -> None:
 
 
 def test_no_variable_is_listed_twice() -> None:
-    tables = (
-        variables.SWITCHES,
-        variables.OF_THE_JOB,
-        variables.OF_THE_PLUGIN,
-        variables.OF_THE_MACHINE,
-        variables.OF_OTHER_PROGRAMS,
-        variables.OWN,
-        configuration_keys(),
-    )
+    keys = configuration_keys()
 
-    assert sum(map(len, tables)) == len({name for table in tables for name in table})
+    assert sum(map(len, (*TABLES, keys))) == len({*LISTED, *keys})
 
 
 def test_the_commands_that_read_one_are_commands() -> None:

@@ -192,8 +192,5 @@ def test_one_test_in_two_suites_is_told_apart_by_their_hosts_or_places() -> None
 
 
 def test_executions_in_one_suite_are_attempts_of_each_other() -> None:
-    assert rows_of(suite_of('name="s" hostname="h"', "x", "x"), suite_of('name="t"', "y")) == [
-        None,
-        None,
-        None,
-    ]
+    rows = rows_of(suite_of('name="s" hostname="h"', "x", "x"), suite_of('name="t"', "y"))
+    assert rows == [None] * 3

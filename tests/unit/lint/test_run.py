@@ -219,14 +219,18 @@ def test_a_comment_silences_its_statement(text: str, tmp_path: Path) -> None:
         ),
         "several rules in a pipeline": (
             "p.yml",
-            "steps:\n# ci-doctor: ignore[shell/bad-word, pipeline/late-step] both are meant\n"
-            "- command: echo late evil\n",
+            (
+                "steps:\n# ci-doctor: ignore[shell/bad-word, pipeline/late-step] both are meant\n"
+                "- command: echo late evil\n"
+            ),
             [],
         ),
         "its line of a Python program, whose strings are no comments": (
             "ci/gate.py",
-            '"""Write\n\n    # ci-doctor: ignore[nothing]\n"""\n'
-            "slow = 1  # ci-doctor: ignore[gate/slow-gate] it is\n",
+            (
+                '"""Write\n\n    # ci-doctor: ignore[nothing]\n"""\n'
+                "slow = 1  # ci-doctor: ignore[gate/slow-gate] it is\n"
+            ),
             [],
         ),
     },

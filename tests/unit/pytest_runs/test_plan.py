@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -167,21 +168,13 @@ def test_a_base_that_is_none_is_a_usage_error(tmp_path: Path, is_repository: boo
 
 
 @pytest.mark.parametrize(
-    ("session", "word"),
+    ("shown", "word"),
     [
-        (
-            PytestSession(kind=RunKind.BASELINE, collected=("a",), loaded=("/top/x.py",)),
-            "/top/x.py",
-        ),
-        (PytestSession(kind=RunKind.BASELINE, collect_errors={"a.py": "x"}), "a.py"),
-        (PytestSession(kind=RunKind.BASELINE, exit_code=3), "exit code 3"),
-        (
-            PytestSession(
-                kind=RunKind.BASELINE, stuck=StuckCollection(name="test_a.py", limit_s=60.0)
-            ),
-            "test_a.py was being collected",
-        ),
+        ({"collected": ("a",), "loaded": ("/top/x.py",)}, "/top/x.py"),
+        ({"collect_errors": {"a.py": "x"}}, "a.py"),
+        ({"exit_code": 3}, "exit code 3"),
+        ({"stuck": StuckCollection(name="b.py", limit_s=60.0)}, "b.py was being collected"),
     ],
 )
-def test_a_base_that_shows_nothing_says_why(session: PytestSession, word: str) -> None:
-    assert word in (base_problem(session) or "")
+def test_a_base_that_shows_nothing_says_why(shown: dict[str, Any], word: str) -> None:
+    assert word in (base_problem(PytestSession(kind=RunKind.BASELINE, **shown)) or "")

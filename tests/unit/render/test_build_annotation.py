@@ -23,8 +23,10 @@ TESTS = replace(ASSERTION, steps=("tests",), jobs=1, seconds=60.0)
 FULL = a_step("full", a_job(verdict="infra", cause=DISK.fingerprint))
 BROKEN = a_step("tests", a_job(verdict="failed", cause=TESTS.fingerprint))
 ABSENT = a_step("absent", a_job(verdict="missing", cause=None))
-
-
+AGAIN = a_job(attempt=1)
+FULL_AT_FIRST = a_job(verdict="infra", cause=DISK.fingerprint, retry=RetryWorth.HELPED)
+OVERCOME = a_step("full", FULL_AT_FIRST, AGAIN)
+HIDDEN = a_step("odd", a_job(verdict="failed", retry=RetryWorth.HID_A_FAILURE), AGAIN)
 GROUP = CauseFacts(fingerprint="x", title="no cause known", steps=("odd",), jobs=1)
 
 
@@ -33,8 +35,10 @@ GROUP = CauseFacts(fingerprint="x", title="no cause known", steps=("odd",), jobs
     {
         "a-cause-of-the-change-before-a-dearer-one": (
             BuildFacts(build_steps=(FULL, BROKEN), causes=(DISK, TESTS), missing=("absent",)),
-            "Start with “an assertion of a test failed”, which ended 1 attempt of 1 step."
-            " Another run does not help.",
+            (
+                "Start with “an assertion of a test failed”, which ended 1 attempt of 1 step."
+                " Another run does not help."
+            ),
         ),
         "a-failure-without-a-cause": (
             BuildFacts(build_steps=(a_step("odd", a_job(verdict="failed")),)),
@@ -47,9 +51,7 @@ GROUP = CauseFacts(fingerprint="x", title="no cause known", steps=("odd",), jobs
             "Start with “no cause known”, which ended 1 attempt of 1 step. Read the log of one of them.",
         ),
         "a-missing-report-before-failures-that-another-run-helps": (
-            BuildFacts(
-                build_steps=(FULL, ABSENT), causes=(DISK,), missing=("absent", "b", "c", "d")
-            ),
+            BuildFacts(build_steps=(FULL, ABSENT), causes=(DISK,), missing=("absent", *"bcd")),
             "Find out why 4 reports did not arrive, of absent, b and 2 more: nothing is known about them.",
         ),
         "causes-outside-the-change": (
@@ -57,28 +59,11 @@ GROUP = CauseFacts(fingerprint="x", title="no cause known", steps=("odd",), jobs
             "Run the 1 failed step again: “a disk is full”, which ended 3 attempts of 1 step, outside the change.",
         ),
         "a-cause-that-a-retry-overcame": (
-            BuildFacts(
-                build_steps=(
-                    a_step(
-                        "full",
-                        a_job(verdict="infra", cause=DISK.fingerprint, retry=RetryWorth.HELPED),
-                        a_job(attempt=1),
-                    ),
-                ),
-                causes=(DISK,),
-            ),
+            BuildFacts(build_steps=(OVERCOME,), causes=(DISK,)),
             "Nothing is left to do.",
         ),
         "a-retry-that-hid-a-failure": (
-            BuildFacts(
-                build_steps=(
-                    a_step(
-                        "odd",
-                        a_job(verdict="failed", retry=RetryWorth.HID_A_FAILURE),
-                        a_job(attempt=1),
-                    ),
-                )
-            ),
+            BuildFacts(build_steps=(HIDDEN,)),
             "Look at odd: the retry passed, and nothing says that the failure lay outside the change.",
         ),
         "duplicates": (

@@ -34,12 +34,8 @@ def test_each_api_gets_twenty_repeatable_requests_with_bounded_answers(
 
 def test_several_apis_come_in_turn_and_ids_stay_when_one_is_added(tmp_path: Path) -> None:
     made = requests(tmp_path, Api.CHAT, Api.COMPLETIONS)
-    assert [request.id for request in made[:4]] == [
-        "chat-01",
-        "completions-01",
-        "chat-02",
-        "completions-02",
-    ]
+    ids = [request.id for request in made[:4]]
+    assert ids == ["chat-01", "completions-01", "chat-02", "completions-02"]
     assert requests(tmp_path, Api.CHAT, Api.COMPLETIONS) == made
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.ci_log_readers import buildkite_headers, github_commands
+from tests.support.ci_log_readers import buildkite_headers, github_commands, gitlab_sections
 from tests.support.cli import environment, python_program
 from tests.support.terminal import on_terminal
 
@@ -74,6 +74,13 @@ def test_github_gets_annotations_and_takes_no_command_from_the_text() -> None:
     assert [each.name for each in github_commands(log)] == ["stop-commands", "error"]
     _, other = finish("launch", "failed", env=GITHUB)
     assert github_commands(log)[0] != github_commands(other)[0]
+
+
+def test_gitlab_gets_a_section() -> None:
+    _, log = finish("launch", "pass", env=GITLAB)
+
+    assert [each[0] for each in gitlab_sections(log)] == ["start", "end"]
+    assert gitlab_sections(log)[0][2] == "[collapsed=true]"
 
 
 @pytest.mark.parametrize("env", [BUILDKITE, GITHUB, GITLAB], ids=["Buildkite", "GitHub", "GitLab"])
