@@ -138,10 +138,6 @@ def test_a_verdict_key_names_the_step_by_its_key_label_or_id_and_a_parallel_job(
     assert by_id.verdict_key() == "ci-doctor:s1:0:verdict"
 
 
-def test_junit_is_named_so_that_junit_annotate_links_to_the_job() -> None:
-    assert job().junit_artifact_name() == "junit-0190046e-e199-453b-a302-a21a4d649d31.xml"
-
-
 @given(
     key=st.text(string.ascii_letters + "-_:", max_size=120),
     label=st.text(max_size=200),

@@ -265,7 +265,7 @@ def test_an_interpolated_variable_without_a_value_is_named_as_empty(value: objec
 
 
 CHECKOUT = Path("/b/co")
-ROOT = CHECKOUT / "ci-doctor-report" / "j1"
+ROOT = CHECKOUT / "out" / "j1"
 NAMES = ("CUBLAS_WORKSPACE_CONFIG", "CI_DOCTOR_REPORT_DIR")
 LIST = {"env-propagation-list": "CI_DOCTOR_VARIABLES"}
 
@@ -306,22 +306,14 @@ def test_a_step_without_a_container_of_its_own_has_none(plugin: str, options: ob
 @pytest.mark.parametrize(
     ("plugin", "options", "directory"),
     [
-        ("docker#v5", None, "/workdir/ci-doctor-report/j1"),
-        ("docker#v5", {"workdir": "/app"}, "/app/ci-doctor-report/j1"),
-        ("docker#v5", {"mount-checkout": False}, "ci-doctor-report/j1"),
-        ("docker#v5", {"mount-checkout": "false", "volumes": ["./:/x"]}, "/x/ci-doctor-report/j1"),
-        ("docker#v5", {"volumes": ["/b/co/ci-doctor-report:/r:rw"]}, "/r/j1"),
-        ("docker-compose#v5", {"run": "app"}, "ci-doctor-report/j1"),
-        (
-            "docker-compose#v5",
-            {"run": "app", "mount-checkout": True},
-            "/workdir/ci-doctor-report/j1",
-        ),
-        (
-            "docker-compose#v5",
-            {"run": "app", "mount-checkout": "/a", "workdir": "/w"},
-            "/a/ci-doctor-report/j1",
-        ),
+        ("docker#v5", None, "/workdir/out/j1"),
+        ("docker#v5", {"workdir": "/app"}, "/app/out/j1"),
+        ("docker#v5", {"mount-checkout": False}, "out/j1"),
+        ("docker#v5", {"mount-checkout": "false", "volumes": ["./:/x"]}, "/x/out/j1"),
+        ("docker#v5", {"volumes": ["/b/co/out:/r:rw"]}, "/r/j1"),
+        ("docker-compose#v5", {"run": "a"}, "out/j1"),
+        ("docker-compose#v5", {"run": "a", "mount-checkout": True}, "/workdir/out/j1"),
+        ("docker-compose#v5", {"run": "a", "mount-checkout": "/a", "workdir": "/w"}, "/a/out/j1"),
     ],
 )
 def test_the_report_directory_is_named_as_it_is_in_the_container(

@@ -88,13 +88,6 @@ def flake(commits: int, *, every: int = 5, at: int = 0) -> list[EvidenceFile]:
     return jobs
 
 
-def test_a_flake_that_goes_on_is_suggested(tmp_path: Path) -> None:
-    facts = suggestions(tmp_path, flake(24), at=24)
-
-    assert [entry.test for entry in facts.entries] == ["tests.test_a::flake"]
-    assert facts.unsuggested == ()
-
-
 @pytest.mark.parametrize(
     ("later", "why"),
     [
@@ -118,13 +111,16 @@ def test_a_flake_that_is_over_is_not_suggested_and_the_reason_is_told(
     assert left.why.startswith(why)
 
 
-def test_a_shard_without_the_test_is_not_its_end(tmp_path: Path) -> None:
+def test_a_flake_that_goes_on_is_suggested_and_a_shard_without_it_is_not_its_end(
+    tmp_path: Path,
+) -> None:
     jobs = flake(20)
     jobs += [run([("other", P)], at=30 + n, commit=f"d{n}", step="unit") for n in range(5)]
 
-    assert [entry.test for entry in suggestions(tmp_path, jobs, at=40).entries] == [
-        "tests.test_a::flake"
-    ]
+    facts = suggestions(tmp_path, jobs, at=40)
+
+    assert [entry.test for entry in facts.entries] == ["tests.test_a::flake"]
+    assert facts.unsuggested == ()
 
 
 def test_what_a_commit_broke_is_no_flake_to_live_with(tmp_path: Path) -> None:

@@ -7,23 +7,14 @@ import pytest
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.facts.diagnose import FileState, SetVariable
 from ci_doctor.model.outcome import (
-    SCHEMA,
-    Cell,
     Evidence,
     Finding,
     RemedyKind,
-    Report,
-    Row,
     Rule,
     Severity,
-    Table,
-    Unit,
     Verdict,
     concluded,
     junit_identity,
-    row,
-    seconds,
-    text_table,
 )
 from tests.support.builders import a_report as report
 
@@ -45,12 +36,6 @@ def test_a_pass_beside_an_error_has_failed_and_any_other_verdict_stays(
     else:
         assert concluded(verdict, "so it is", errors) == (verdict, "so it is")
     assert concluded(verdict, "so it is", (finding(Severity.WARNING),)) == (verdict, "so it is")
-
-
-def test_a_report_of_another_schema_is_none_of_ours() -> None:
-    other = msgspec.json.encode(report()).replace(SCHEMA.encode(), b"ci-doctor/report/1")
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode(other, type=Report)
 
 
 @pytest.mark.parametrize("value", [report(), SetVariable(name="A", value="1", why="b")])
@@ -99,17 +84,6 @@ def test_a_finding_has_the_rules_id_and_severity_and_the_remedy_of_its_case() ->
 
 def test_a_case_may_be_less_severe_than_usual() -> None:
     assert RULE.finding("x", severity=Severity.NOTE).severity is Severity.NOTE
-
-
-def test_plain_values_of_a_row_become_cells_without_a_unit() -> None:
-    assert row("ready", seconds(1.5), "yes", None) == Row(
-        label="ready",
-        cells=(Cell(value=1.5, unit=Unit.SECONDS), Cell(value="yes"), Cell(value=None)),
-    )
-
-
-def test_lines_of_text_are_rows_without_cells() -> None:
-    assert text_table("Log", ("a", "b")) == Table(title="Log", rows=(row("a"), row("b")))
 
 
 def test_no_code_is_one_that_the_agent_or_the_shell_gives_a_meaning() -> None:

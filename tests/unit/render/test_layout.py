@@ -39,15 +39,6 @@ def test_without_colour_every_style_is_plain_text() -> None:
     assert (terminal.bold("a"), terminal.dim("b"), terminal.path("c\nd")) == ("a", "b", "c d")
 
 
-def test_with_colour_the_text_is_between_escape_sequences() -> None:
-    terminal = StyledTerminal(80, colour=True)
-    assert terminal.paint("a", "bold red") == "\x1b[1;31ma\x1b[0m"
-
-
-def test_paragraphs_are_wrapped_with_an_indent() -> None:
-    assert StyledTerminal(9, colour=False).indented("one two three") == ["  one two", "  three"]
-
-
 def test_labels_stand_at_the_left_and_numbers_at_the_right_of_their_column() -> None:
     table = Table(
         title="Services",

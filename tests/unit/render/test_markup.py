@@ -69,11 +69,5 @@ def test_a_cell_stays_one_cell(hostile: str) -> None:
     assert len(cells(table)) == 2
 
 
-def test_lines_with_columns_of_their_own_keep_them() -> None:
-    table = Table(title="t", rows=(row("baseline   2"), row("candidate  3")))
-
-    assert "baseline   2\ncandidate  3" in "\n".join(lines(table))
-
-
 def test_plain_lines_are_a_list() -> None:
     assert lines(Table(title="t", rows=(row("one"), row("two"))))[3:] == ["- one", "- two"]

@@ -194,11 +194,6 @@ def test_each_start_is_its_own_row_and_no_other() -> None:
             assert found == (kind, 1 + len(start)), start
 
 
-def test_a_program_may_be_named_with_its_directory() -> None:
-    assert kind_at(["/opt/venv/bin/vllm", "serve"], 0) is not None
-    assert kind_at(["vllm"], 0) is None
-
-
 # Which of a repository's servers are the two arms.
 
 KV = """--kv-transfer-config '{"kv_connector": "LMCacheConnectorV1"}'"""

@@ -217,14 +217,6 @@ def test_a_command_that_still_runs_has_no_status() -> None:
     assert (made.verdict, made.command_status, made.about.attempt) == ("regression", None, 1)
 
 
-def test_a_command_that_failed_behind_its_report_is_failed() -> None:
-    of_end = JobEnd(has_run=True, failures=(3,), command_status=3)
-
-    made = unfinished([a_report()], of_end)
-
-    assert (made.verdict, made.command_status, made.exit_status) == ("failed", 3, 3)
-
-
 @pytest.mark.parametrize(
     ("others", "verdict"),
     [

@@ -62,13 +62,6 @@ class TestClaiming:
 
         assert a_session("../x").claim() is None
 
-    def test_evidence_stays_if_a_run_goes_on(self, tmp_path: Path) -> None:
-        (tmp_path / "report.json").write_text("{}")
-
-        a_session(directory=tmp_path).claim(clear=False)
-
-        assert (tmp_path / "report.json").exists()
-
 
 class TestFinishing:
     def test_writes_all_forms_and_returns_the_verdicts_code(
