@@ -29,11 +29,8 @@ def test_records_and_reports_are_read_in_any_layout(tmp_path: Path) -> None:
 
     folder = str(job.about.job)
     assert [each.place for each in material.records] == [f"{folder}/job.json"]
-    assert [each.folder for each in material.reports] == [
-        f"{folder}/correctness",
-        f"{folder}/setup-env",
-        "deep/er",
-    ]
+    folders = [each.folder for each in material.reports]
+    assert folders == [f"{folder}/correctness", f"{folder}/setup-env", "deep/er"]
     assert material.unreadable == ()
 
 

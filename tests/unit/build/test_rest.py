@@ -71,6 +71,14 @@ def read(api: StandInApi, limits: RequestLimits = LIMITS, **changes: str) -> Kno
     return read_jobs(environ(api, **changes), limits=limits)
 
 
+def problem_of(api: StandInApi, limits: RequestLimits = LIMITS, **changes: str) -> str:
+    """Why no jobs are known."""
+    known = read(api, limits, **changes)
+    assert known.jobs is None
+    assert known.problem is not None
+    return known.problem
+
+
 def test_a_job_has_its_queue_time_place_and_times() -> None:
     (job,) = jobs_of(body(a_script()))
 
@@ -173,13 +181,11 @@ def test_a_failure_is_a_sentence_without_the_token(
 ) -> None:
     api.replies[:] = replies
 
-    known = read(api)
+    problem = problem_of(api)
 
-    assert known.jobs is None
-    assert known.problem is not None
-    assert words in known.problem
-    assert "queue times are unknown" in known.problem
-    assert TOKEN not in known.problem
+    assert words in problem
+    assert "queue times are unknown" in problem
+    assert TOKEN not in problem
     assert len(api.requests) == requests
 
 
@@ -187,10 +193,7 @@ def test_a_failure_is_a_sentence_without_the_token(
 def test_an_api_that_never_ends_its_answer_is_left(api: StandInApi, word: str) -> None:
     api.replies[:] = [word, word]
 
-    known = read(api, IMPATIENT)
-
-    assert known.problem is not None
-    assert "no whole answer within 0.2 s" in known.problem
+    assert "no whole answer within 0.2 s" in problem_of(api, IMPATIENT)
     assert len(api.requests) == 2
 
 
@@ -205,12 +208,10 @@ def test_a_busy_api_is_asked_again(api: StandInApi) -> None:
 def test_a_token_that_no_request_can_hold_is_not_in_the_message(
     api: StandInApi, token: str
 ) -> None:
-    known = read(api, BUILDKITE_API_TOKEN=token)
+    problem = problem_of(api, BUILDKITE_API_TOKEN=token)
 
-    assert known.jobs is None
-    assert known.problem is not None
-    assert token not in known.problem
-    assert repr(token)[1:-1] not in known.problem
+    assert token not in problem
+    assert repr(token)[1:-1] not in problem
 
 
 @pytest.mark.parametrize(
@@ -229,11 +230,7 @@ def test_a_token_that_no_request_can_hold_is_not_in_the_message(
 def test_what_cannot_be_asked_is_a_problem(
     api: StandInApi, changes: dict[str, str], limits: RequestLimits, words: str
 ) -> None:
-    known = read(api, limits, **changes)
-
-    assert known.jobs is None
-    assert known.problem is not None
-    assert words in known.problem
+    assert words in problem_of(api, limits, **changes)
     assert api.requests == []
 
 
@@ -243,7 +240,7 @@ def test_a_proxy_that_no_request_can_use_is_a_problem(
 ) -> None:
     monkeypatch.setenv("ALL_PROXY", proxy)
 
-    problem = read(api).problem or ""
+    problem = problem_of(api)
 
     assert ("no request is possible" in problem, proxy in problem) == (True, False)
 
@@ -251,4 +248,4 @@ def test_a_proxy_that_no_request_can_use_is_a_problem(
 def test_an_answer_that_is_too_large_is_not_read(api: StandInApi) -> None:
     api.body = b"x" * 2000
 
-    assert "too large" in (read(api, RequestLimits(reply_bytes=1000)).problem or "")
+    assert "too large" in problem_of(api, RequestLimits(reply_bytes=1000))

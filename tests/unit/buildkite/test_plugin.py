@@ -221,15 +221,11 @@ def test_plugin_yml_and_the_code_know_the_same_options() -> None:
 def test_the_reports_of_a_job_lie_in_one_folder_whatever_its_id_is(
     job_id: str, folder: str
 ) -> None:
-    environ = {
-        "BUILDKITE": "true",
-        "BUILDKITE_JOB_ID": job_id,
-        "BUILDKITE_BUILD_CHECKOUT_PATH": "/checkout",
-    }
+    environ = {**JOB, "BUILDKITE_JOB_ID": job_id}
 
     root = report_root(PluginOptions(), environ)
 
-    assert root == Path("/checkout/ci-doctor-report", folder)
+    assert root == Path("/b/co/ci-doctor-report", folder)
     assert report_root(PluginOptions(), {**environ, "CI_DOCTOR_REPORT_DIR": str(root)}) == root
 
 
@@ -394,11 +390,6 @@ def test_options_of_another_shape_are_no_error(options: object) -> None:
 
 
 def test_the_names_hold_the_variables_of_the_job_that_are_set_and_no_token() -> None:
-    environ = {
-        "BUILDKITE": "true",
-        "BUILDKITE_JOB_ID": "j1",
-        "BUILDKITE_AGENT_ACCESS_TOKEN": "secret",
-        "BUILDKITE_BUILD_CHECKOUT_PATH": "/b/co",
-    }
+    environ = {**JOB, "BUILDKITE_AGENT_ACCESS_TOKEN": "secret"}
 
     assert names_to_pass(("A", "B", "A"), environ) == "A B BUILDKITE BUILDKITE_JOB_ID"

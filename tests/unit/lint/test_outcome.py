@@ -151,11 +151,8 @@ def test_each_file_is_a_case_for_readers_of_tests(tmp_path: Path) -> None:
 
     bad, good = outcome(tmp_path).cases
 
-    assert (bad.name, bad.outcome, bad.message) == (
-        "bad.sh",
-        CaseOutcome.FAILED,
-        "line 2: an evil word",
-    )
+    assert (bad.name, bad.outcome) == ("bad.sh", CaseOutcome.FAILED)
+    assert bad.message == "line 2: an evil word"
     assert good.outcome is CaseOutcome.PASSED
 
 

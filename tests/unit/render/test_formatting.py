@@ -54,11 +54,8 @@ def test_size(count: int, words: str) -> None:
 
 
 def test_amount() -> None:
-    assert [amount(count, "finding") for count in (0, 1, 2)] == [
-        "0 findings",
-        "1 finding",
-        "2 findings",
-    ]
+    amounts = [amount(count, "finding") for count in (0, 1, 2)]
+    assert amounts == ["0 findings", "1 finding", "2 findings"]
 
 
 @pytest.mark.parametrize(

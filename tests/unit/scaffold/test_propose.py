@@ -157,11 +157,8 @@ def test_what_an_application_needs_is_installed_in_the_step() -> None:
 
 def test_without_a_server_there_is_a_skeleton_and_no_step_that_would_fail() -> None:
     given = request(ScaffoldFacts(), arms=None)
-    assert list(texts(given)) == [
-        "ci-doctor.toml",
-        "ci-doctor.schema.json",
-        ".pre-commit-config.yaml",
-    ]
+    paths = list(texts(given))
+    assert paths == ["ci-doctor.toml", "ci-doctor.schema.json", ".pre-commit-config.yaml"]
     assert "run `ci-doctor init` again" in " ".join(propose(given).steps)
     later = request(replace(ScaffoldFacts(), existing=ExistingFiles(config="ci-doctor.toml")), arms=None)  # fmt: skip
     assert ".buildkite/ci-doctor.yml" in texts(later)
