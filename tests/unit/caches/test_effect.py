@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a restored cache has paid."""
 
+from typing import Any
+
 import pytest
 
 from ci_doctor.caches.effect import (
@@ -15,6 +17,7 @@ from ci_doctor.caches.effect import (
 )
 from ci_doctor.caches.families import FAMILIES
 from ci_doctor.store.manifest import ColdCost
+from tests.support.cases import cases
 
 COLD = ColdCost(seconds=20.0, compiled=22, gpus=8, source="file times")
 
@@ -23,135 +26,68 @@ def cost(seconds: float, compiled: int, source: str = "file times") -> ColdCost:
     return ColdCost(seconds=seconds, compiled=compiled, gpus=8, source=source)
 
 
-def use(compiled: int, seconds: float = 0.0, *, read: int | None = 22) -> Use:
-    warm = cost(seconds, compiled) if compiled else None
-    return Use(restored=22, compiled=compiled, warm=warm, read=read, is_same_cpu=True)
+def use(compiled: int, seconds: float = 0.0, source: str = "file times", **more: Any) -> Use:
+    """What a job on the same CPU did with a cache of 22 files."""
+    warm = cost(seconds, compiled, source) if compiled else None
+    fields = {"restored": 22, "read": 22, "is_same_cpu": True, **more}
+    return Use(compiled=compiled, warm=warm, **fields)
 
 
-def test_a_job_that_compiles_nothing_and_reads_the_cache_has_saved_the_cold_time() -> None:
-    effect = judge(use(0), COLD)
-
-    assert (effect.effect, effect.saved_s, effect.saved_gpu_s) == (RestoreEffect.PAID, 20.0, 160.0)
-
-
-def test_the_compilers_probe_at_a_start_does_not_count_against_a_cache() -> None:
-    effect = judge(use(1), COLD)
-
-    assert effect.effect is RestoreEffect.PAID
-
-
-@pytest.mark.parametrize(
-    ("compiled", "seconds", "expected"),
-    [
-        (3, 2.0, RestoreEffect.PARTLY),  # a few kernels again
-        (12, 7.0, RestoreEffect.INERT),  # more than half, whatever a counter of hits says
-        (2, 18.0, RestoreEffect.INERT),  # two, which took as long as all of them
-        (2, 8.0, RestoreEffect.PARTLY),
-    ],
+@cases(
+    ("used", "cold", "effect", "saved_s"),
+    {
+        "nothing compiled again": (use(0), COLD, "paid", 20.0),
+        "nobody knows the cold cost": (use(0), None, "paid", None),
+        "the seconds of another CPU": (use(0, is_same_cpu=False), COLD, "paid", None),
+        # What the compiler probes at a start.
+        "one compiled again": (use(1), COLD, "paid", 20.0),
+        # The times of files say too little of what was partly compiled again.
+        "a few compiled again": (use(3, 2.0), COLD, "partly", None),
+        "more than half compiled again": (use(12, 7.0), COLD, "inert", None),
+        "two that took as long as all": (use(2, 18.0), COLD, "inert", None),
+        "two that took a part of it": (use(2, 8.0), COLD, "partly", None),
+        "two times of a log": (use(3, 2.0, "log"), cost(20.0, 22, "log"), "partly", 18.0),
+        "times of two sources": (use(3, 2.0, "log"), COLD, "partly", None),
+        "more than a third, by a log": (
+            use(8, 6.0, "log", restored=18, read=18),
+            cost(15.0, 18, "log"),
+            "partly",
+            9.0,
+        ),
+        "more than a third, by files": (
+            use(8, 6.0, restored=18, read=18),
+            cost(15.0, 18),
+            "inert",
+            None,
+        ),
+        "no file read": (use(0, read=0), COLD, "inert", None),
+        "no file read, one compiled": (use(1, 0.5, read=0), COLD, "inert", None),
+        "half of it read": (use(0, read=11), COLD, "paid", 10.0),
+        "half of it read, two compiled": (use(2, 4.0, read=11), COLD, "paid", 10.0),
+        "most of it read, two compiled": (use(2, 4.0, read=20), COLD, "paid", 16.0),
+        "no sign of use": (use(0, read=None), COLD, "unproven", None),
+        "no sign of use, one compiled": (use(1, 0.5, read=None), COLD, "unproven", None),
+        "no sign of use, a few compiled": (use(5, 0.5, read=None), COLD, "unproven", None),
+        "a line of the log is a sign of use": (use(0, read=None, used=True), COLD, "paid", 20.0),
+        "half of it was there before": (use(0, installed=0.5), COLD, "paid", 10.0),
+        "all of it was there before": (use(0, installed=0.0), COLD, "unproven", None),
+        "the log calls it disabled": (use(0, is_disabled=True), COLD, "inert", None),
+    },
 )
-def test_what_was_compiled_again_and_how_long_it_took_decide_together(
-    compiled: int, seconds: float, expected: RestoreEffect
+def test_what_was_compiled_again_and_read_decides_whether_a_cache_has_paid(
+    used: Use, cold: ColdCost | None, effect: str, saved_s: float | None
 ) -> None:
-    assert judge(use(compiled, seconds), COLD).effect is expected
+    judged = judge(used, cold)
 
-
-def test_an_inert_cache_has_saved_nothing() -> None:
-    effect = judge(use(12, 7.0), COLD)
-
-    assert (effect.saved_s, effect.saved_gpu_s) == (None, None)
-
-
-def test_a_saving_is_the_difference_of_two_times_of_one_source_alone() -> None:
-    logged = Use(restored=22, compiled=3, warm=cost(2.0, 3, "log"), read=22, is_same_cpu=True)
-
-    assert judge(logged, cost(20.0, 22, "log")).saved_s == 18.0
-    assert judge(logged, COLD).saved_s is None
-
-
-def test_no_saving_is_claimed_by_times_of_files_for_what_was_partly_compiled_again() -> None:
-    effect = judge(use(3, 2.0), COLD)
-
-    assert (effect.effect, effect.saved_s) == (RestoreEffect.PARTLY, None)
-
-
-def test_more_than_a_third_compiled_again_is_inert_unless_a_log_has_the_seconds() -> None:
-    timed = Use(restored=18, compiled=8, warm=cost(6.0, 8, "log"), read=18)
-    untimed = Use(restored=18, compiled=8, warm=cost(6.0, 8), read=18)
-
-    assert judge(timed, cost(15.0, 18, "log")).effect is RestoreEffect.PARTLY
-    assert judge(untimed, cost(15.0, 18)).effect is RestoreEffect.INERT
-
-
-def test_no_saving_is_claimed_without_a_cold_cost() -> None:
-    effect = judge(use(0), None)
-
-    assert (effect.effect, effect.saved_s) == (RestoreEffect.PAID, None)
+    assert (judged.effect, judged.saved_s) == (effect, saved_s)
+    assert judged.saved_gpu_s == (None if saved_s is None else saved_s * 8)
 
 
 def test_a_library_that_used_another_directory_makes_a_cache_inert() -> None:
-    other = Use(restored=22, compiled=0, warm=None, read=22, chosen="/root/.cache/vllm")
-
-    effect = judge(other, COLD)
+    effect = judge(use(0, chosen="/root/.cache/vllm"), COLD)
 
     assert effect.effect is RestoreEffect.INERT
     assert "/root/.cache/vllm" in effect.reason
-
-
-def test_a_tree_of_which_no_file_was_read_is_inert() -> None:
-    assert judge(use(0, read=0), COLD).effect is RestoreEffect.INERT
-
-
-def test_without_any_sign_of_use_nothing_is_proven() -> None:
-    effect = judge(use(0, read=None), COLD)
-
-    assert (effect.effect, effect.saved_s) == (RestoreEffect.UNPROVEN, None)
-
-
-def test_a_line_of_the_log_is_a_sign_of_use() -> None:
-    effect = judge(Use(restored=22, compiled=0, warm=None, read=None, used=True), COLD)
-
-    assert effect.effect is RestoreEffect.PAID
-
-
-def test_a_few_compiles_beside_a_tree_of_which_no_file_was_read_are_no_saving() -> None:
-    effect = judge(use(1, 0.5, read=0), COLD)
-
-    assert (effect.effect, effect.saved_s) == (RestoreEffect.INERT, None)
-
-
-@pytest.mark.parametrize("compiled", [1, 5])
-def test_few_compiles_prove_nothing_if_nobody_knows_what_was_read(compiled: int) -> None:
-    effect = judge(use(compiled, 0.5, read=None), COLD)
-
-    assert (effect.effect, effect.saved_s) == (RestoreEffect.UNPROVEN, None)
-
-
-def test_a_job_that_reads_half_of_a_cache_has_saved_half_of_its_time_at_most() -> None:
-    assert judge(use(0, read=11), COLD).saved_s == 10.0
-    assert judge(use(2, 4.0, read=11), COLD).saved_s == 10.0
-    assert judge(use(2, 4.0, read=20), COLD).saved_s == 16.0
-
-
-def test_what_was_there_before_a_restore_is_not_its_saving() -> None:
-    half = Use(restored=22, compiled=0, warm=None, read=22, installed=0.5, is_same_cpu=True)
-    none = Use(restored=22, compiled=0, warm=None, read=22, installed=0.0)
-
-    assert judge(half, COLD).saved_s == 10.0
-    assert judge(none, COLD).effect is RestoreEffect.UNPROVEN
-
-
-def test_seconds_of_another_cpu_are_not_said() -> None:
-    elsewhere = Use(restored=22, compiled=0, warm=None, read=22)
-
-    assert judge(elsewhere, COLD).saved_s is None
-
-
-def test_a_cache_that_the_log_calls_disabled_is_inert_whatever_was_read() -> None:
-    disabled = Use(restored=22, compiled=0, warm=None, read=22, is_disabled=True, is_same_cpu=True)
-
-    effect = judge(disabled, COLD)
-
-    assert (effect.effect, effect.saved_s) == (RestoreEffect.INERT, None)
 
 
 @pytest.mark.parametrize(
@@ -169,22 +105,13 @@ def test_what_a_library_counts_decides_and_a_hit_is_never_inert(
     hits: int, misses: int, effect: RestoreEffect
 ) -> None:
     # Hits touch files, and a program has read all of them.
-    counted = Use(
-        restored=22,
-        compiled=22,
-        warm=None,
-        read=None,
-        is_counted=True,
-        counts=(hits, misses),
-    )
+    counted = use(22, read=None, is_counted=True, counts=(hits, misses))
 
     assert judge(counted, COLD).effect is effect
 
 
 def test_a_count_that_cannot_be_read_proves_nothing_and_is_said() -> None:
-    unread = Use(restored=22, compiled=22, warm=None, read=22, is_counted=True)
-
-    effect = judge(unread, COLD)
+    effect = judge(use(22, is_counted=True), COLD)
 
     assert effect.effect is RestoreEffect.UNPROVEN
     assert "cannot be read" in effect.reason

@@ -17,7 +17,6 @@ from ci_doctor.services.descendants import (
     next_pause,
 )
 from ci_doctor.system.processes.kernel_words import MemoryEvents, locate
-from ci_doctor.system.processes.process_table import ChildrenLook, NewestPid, children_of
 
 
 @pytest.mark.parametrize(
@@ -59,26 +58,6 @@ def test_a_dear_look_is_taken_less_often() -> None:
     )
     assert next_pause(0.05, 0.010, changed=True) == pytest.approx(0.4)
     assert next_pause(0.05, 10.0, changed=True) == 1.0
-
-
-def test_both_ways_to_look_see_the_same_children() -> None:
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    try:
-        assert child.pid in ChildrenLook(listed=True).of(os.getpid())
-        assert child.pid in ChildrenLook(listed=False).of(os.getpid())
-    finally:
-        child.communicate()
-    assert child.pid not in children_of(os.getpid())
-    assert children_of(child.pid) == []
-
-
-def test_a_birth_is_seen_by_the_newest_pid() -> None:
-    newest = NewestPid()
-    before = newest.read()
-    assert before is not None
-    subprocess.run(["true"], check=True)
-    assert newest.read() != before
-    newest.close()
 
 
 @pytest.fixture

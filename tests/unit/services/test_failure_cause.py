@@ -98,7 +98,15 @@ def test_a_line_of_the_log_proves_only_an_end_that_follows_from_it(
     assert died(subject, Death(returncode=returncode), tuple).kind is kind
 
 
-@pytest.mark.parametrize("outside", OUTSIDE)
+@pytest.mark.parametrize(
+    "outside",
+    [
+        *OUTSIDE,
+        "write /models/a: no space left on device\n",
+        "EDQUOT: disk quota exceeded, write\n",
+    ],
+    ids=["a full disk", "a rate limit", "a full disk in Go's words", "a full disk in Node's words"],
+)
 def test_a_cause_outside_the_change_at_the_end_of_the_log_lies_outside(
     tmp_path: Path, outside: str
 ) -> None:
@@ -194,16 +202,6 @@ def test_the_machines_memory_lies_outside_only_if_others_had_it(
 
 def test_a_worker_that_the_kernel_killed_may_have_had_the_memory_itself(tmp_path: Path) -> None:
     death = Death(returncode=-9, oom="the host", host_oom=True)
-    subject = Subject(
-        name="vllm", pid=1, port=1, log=tmp_path / "log", was_ready=True, at=0.0, duration_s=9.0
-    )
-    failure = descendant_died(subject, NamedProcess(pid=7, name="engine"), death)
+    worker = NamedProcess(pid=7, name="engine")
+    failure = descendant_died(of_log(tmp_path / "log"), worker, death)
     assert failure.kind is FailureKind.DIED
-
-
-@pytest.mark.parametrize(
-    "line", ["write /models/a: no space left on device", "EDQUOT: disk quota exceeded, write"]
-)
-def test_a_full_disk_is_known_in_the_words_of_other_languages(tmp_path: Path, line: str) -> None:
-    failure = failure_of(tmp_path / "log", f"{line}\n", Death(returncode=1))
-    assert failure.kind is FailureKind.OUTSIDE

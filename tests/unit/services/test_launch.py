@@ -24,7 +24,7 @@ from ci_doctor.model.facts.launch import (
     StopResult,
 )
 from ci_doctor.model.outcome import CaseOutcome, Outcome, Verdict
-from ci_doctor.services.instance import EventKind, RunningService, ServiceEvent, Starts
+from ci_doctor.services.instance import EventKind, RunningService, ServiceEvent
 from ci_doctor.services.launch import event_writer, make_plan
 from ci_doctor.services.launch_plan import (
     check_words,
@@ -323,30 +323,6 @@ def test_the_facts_hold_what_the_report_rests_on() -> None:
     assert (facts["received"], facts["stopped"]["duration_s"]) == (None, 0.1)
 
 
-def test_events_make_the_record() -> None:
-    record = Starts(("kv", "vllm"))
-    for event in (
-        ServiceEvent(kind=EventKind.STARTED, service="kv", at=1.0, pid=5, log="l"),
-        ServiceEvent(
-            kind=EventKind.READY, service="kv", at=1.5, pid=5, duration_s=0.5, url="http://h:1"
-        ),
-        ServiceEvent(kind=EventKind.STOPPING, service="kv", at=2.0, pid=5),
-        ServiceEvent(
-            kind=EventKind.KILLED, service=None, at=2.5, pid=9, name="w", signal="SIGKILL"
-        ),
-        ServiceEvent(
-            kind=EventKind.STOPPED, service="kv", at=3.0, pid=5, signal="SIGTERM", peak_rss=7
-        ),
-    ):
-        record.add(event)
-    kv, vllm = record.runs
-    assert kv == ServiceRun(
-        name="kv", pid=5, log="l", url="http://h:1", started_at=1.0, ready_s=0.5, ended_at=3.0, signal="SIGTERM", peak_rss=7
-    )  # fmt: skip
-    assert vllm == ServiceRun(name="vllm")
-    assert record.killed == [NamedProcess(pid=9, name="w")]
-
-
 STARTED = ServiceEvent(
     kind=EventKind.STARTED, service="vllm", at=12.5, start=1, pid=4242, log="/logs/vllm-1.log"
 )
@@ -405,14 +381,11 @@ def test_a_reader_that_leaves_stops_nobody(tmp_path: Path) -> None:
     assert len(warnings) == 1
 
 
-@pytest.mark.parametrize("name", ["", "file/events.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["", "file/events.jsonl", "pipe"], ids=["a folder", "below a file", "read by nobody"]
+)
 def test_a_place_that_cannot_be_written_is_a_usage_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot write events"):
-        event_writer(tmp_path / name, Redactor(()), print, contextlib.ExitStack())
-
-
-def test_a_pipe_that_nobody_reads_is_a_usage_error(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="cannot write events"):
-        event_writer(tmp_path / "pipe", Redactor(()), print, contextlib.ExitStack())
+        event_writer(tmp_path / name, Redactor(()), print, contextlib.ExitStack())

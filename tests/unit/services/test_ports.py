@@ -75,14 +75,6 @@ def test_the_owner_of_a_port_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not listens([os.getpid()], port)
 
 
-def test_a_connection_is_no_listener() -> None:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_connection(server.getsockname()) as client,
-    ):
-        assert owner_of(client.getsockname()[1]) is None
-
-
 def test_an_owner_that_the_system_does_not_name_is_told_as_such() -> None:
     assert PortOwner(port=80).describe() == "port 80 is owned by a process of another user"
 

@@ -4,7 +4,7 @@
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -27,6 +27,7 @@ from ci_doctor.system import clock
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\n\r\n"
 LIMIT_S = 180.0  # guards against hanging only
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None] | None]
 
 
 class Attempts(BusyTimeout):
@@ -77,23 +78,50 @@ class Server:
         writer.close()
 
 
+@contextlib.asynccontextmanager
+async def serving(serve: Serve) -> AsyncIterator[int]:
+    """The port of a server that does this with each connection."""
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+def ask_at(
+    serve: Serve,
+    limit: float | BusyTimeout = LIMIT_S,
+    done: asyncio.Event | None = None,
+    **table: Any,
+) -> str | None:
+    """What asking a server that does this at / comes to; `done` is set afterwards."""
+
+    async def run() -> str | None:
+        async with serving(serve) as port:
+            probe = parse_ready(ReadySpec(http="/", **table), port, directory=Path())
+            seen = await wait_until_ready(probe, limit)
+            if done is not None:
+                done.set()
+            return seen
+
+    return asyncio.run(run())
+
+
 def ask(
     answers: Sequence[bytes],
     limit: float | BusyTimeout = LIMIT_S,
     *,
     environment: dict[str, str] | None = None,
     stay: bool = False,
+    path: str = "/health?x=1",
+    on_answer: Callable[[str], None] = lambda _: None,
     **table: Any,
 ) -> tuple[str | None, Server]:
-    """What asking a server that gives `answers` at /health?x=1 comes to; `table` are keys of `ready`."""
+    """What asking a server that gives `answers` at `path` comes to; `table` are keys of `ready`."""
 
     async def run() -> tuple[str | None, Server]:
         scene = Server(answers, stay=stay)
-        server = await asyncio.start_server(scene.serve, "127.0.0.1", 0)
-        async with server:
-            port = server.sockets[0].getsockname()[1]
-            probe = parse_ready(ReadySpec(http="/health?x=1", **table), port, directory=Path())
-            seen = await wait_until_ready(probe, limit, ProbeContext(environment=environment or {}))
+        async with serving(scene.serve) as port:
+            probe = parse_ready(ReadySpec(http=path, **table), port, directory=Path())
+            context = ProbeContext(environment=environment or {})
+            seen = await wait_until_ready(probe, limit, context, on_answer=on_answer)
             scene.done.set()
             await scene.begun.wait()
             for writer in scene.writers:
@@ -261,26 +289,18 @@ def test_a_server_that_never_answers_costs_no_more_than_the_limit() -> None:
 
 
 def test_one_hanging_attempt_does_not_hold_up_the_next() -> None:
-    async def run() -> str | None:
-        asked = 0
-        first = asyncio.Event()
+    asked = 0
+    first = asyncio.Event()
 
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            nonlocal asked
-            asked += 1
-            if asked == 1:
-                await first.wait()
-            writer.write(OK)
-            writer.close()
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            await first.wait()
+        writer.write(OK)
+        writer.close()
 
-        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            probe = parse_ready(ReadySpec(http="/", attempt_timeout="50ms"), port, directory=Path())
-            seen = await wait_until_ready(probe, LIMIT_S)
-            first.set()
-            return seen
-
-    assert asyncio.run(run()) is None
+    assert ask_at(serve, done=first, attempt_timeout="50ms") is None
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
@@ -298,11 +318,9 @@ def test_a_name_that_does_not_exist_is_told() -> None:
 
 def test_tcp_is_ready_when_it_accepts() -> None:
     async def run() -> str | None:
-        async with await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            return await wait_until_ready(
-                parse_ready(f"tcp://localhost:{port}", 0, directory=Path()), LIMIT_S
-            )
+        async with serving(lambda _, writer: writer.close()) as port:
+            probe = parse_ready(f"tcp://localhost:{port}", 0, directory=Path())
+            return await wait_until_ready(probe, LIMIT_S)
 
     assert asyncio.run(run()) is None
 
@@ -387,14 +405,10 @@ def test_any_holds_as_soon_as_one_holds_while_another_hangs() -> None:
             await reader.read()
             writer.close()
 
-        async with (
-            await asyncio.start_server(hang, "127.0.0.1", 0) as silent,
-            await asyncio.start_server(serve, "127.0.0.1", 0) as good,
-        ):
-            ports = [each.sockets[0].getsockname()[1] for each in (silent, good)]
+        async with serving(hang) as silent, serving(serve) as good:
             parts: list[str | ReadySpec] = [
                 ReadySpec(http=f"http://127.0.0.1:{port}/", attempt_timeout=LIMIT_S)
-                for port in ports
+                for port in (silent, good)
             ]
             probe = parse_ready(ReadySpec(any=parts), 1, directory=Path())
             began = clock.now()
@@ -419,25 +433,18 @@ def test_a_busy_machine_makes_nobody_never_ready() -> None:
 
 
 def test_an_attempt_that_was_starved_does_not_count() -> None:
-    async def run() -> tuple[str | None, int]:
-        writers: list[asyncio.StreamWriter] = []
+    asked = 0
+    answered = asyncio.Event()
 
-        async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writers.append(writer)
-            if len(writers) > 1:  # the first one gets no answer in its time
-                writer.write(OK)
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:  # it gets no answer in its time
+            await answered.wait()
+        writer.write(OK)
+        writer.close()
 
-        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            probe = parse_ready("/", port, directory=Path())
-            seen = await wait_until_ready(probe, starved(0.0))
-            for writer in writers:
-                writer.close()
-                with contextlib.suppress(ConnectionError):
-                    await writer.wait_closed()
-            return seen, len(writers)
-
-    assert asyncio.run(run()) == (None, 2)
+    assert (ask_at(serve, starved(0.0), answered), asked) == (None, 2)
 
 
 # --- holding for a while ---
@@ -455,16 +462,9 @@ def test_what_holds_too_short_is_told() -> None:
 
 
 def test_what_is_seen_on_the_way_is_told() -> None:
-    async def run() -> list[str]:
-        told: list[str] = []
-        scene = Server([BUSY, b"", OK])
-        async with await asyncio.start_server(scene.serve, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            probe = parse_ready("/", port, directory=Path())
-            assert await wait_until_ready(probe, LIMIT_S, on_answer=told.append) is None
-        return told
-
-    assert asyncio.run(run()) == ["HTTP status 503", "the connection was closed without an answer"]
+    told: list[str] = []
+    assert ask([BUSY, b"", OK], on_answer=told.append)[0] is None
+    assert told == ["HTTP status 503", "the connection was closed without an answer"]
 
 
 # --- files and logs ---
@@ -566,7 +566,9 @@ def test_headers_of_no_proper_request_are_the_cause(headers: dict[str, str]) -> 
 
 
 def test_another_protocol_is_recognised_byte_by_byte() -> None:
-    async def greet(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    closed = asyncio.Event()
+
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
             for each in b"HELO\r\n":
                 writer.write(bytes([each]))
@@ -575,28 +577,13 @@ def test_another_protocol_is_recognised_byte_by_byte() -> None:
         await closed.wait()
         writer.close()
 
-    async def run() -> str | None:
-        async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            probe = parse_ready("/", port, directory=Path())
-            cause = await wait_until_ready(probe, Attempts(1))
-            closed.set()
-        return cause
-
-    closed = asyncio.Event()
-    assert asyncio.run(run()) == "the answer is not HTTP"
+    assert ask_at(greet, Attempts(1), closed) == "the answer is not HTTP"
 
 
 def test_what_no_request_can_hold_is_sent_in_percent() -> None:
-    async def run() -> list[bytes]:
-        scene = Server([OK])
-        async with await asyncio.start_server(scene.serve, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            probe = parse_ready("/ä%20?q=ö", port, directory=Path())
-            assert await wait_until_ready(probe, LIMIT_S) is None
-        return scene.requests
-
-    assert asyncio.run(run())[0].startswith(b"GET /%C3%A4%20?q=%C3%B6 HTTP/1.1\r\n")
+    seen, server = ask([OK], path="/ä%20?q=ö")
+    assert seen is None
+    assert server.requests[0].startswith(b"GET /%C3%A4%20?q=%C3%B6 HTTP/1.1\r\n")
 
 
 class LittleTimeAtLast(BusyTimeout):
@@ -615,28 +602,20 @@ class LittleTimeAtLast(BusyTimeout):
 
 
 def test_a_status_is_the_cause_and_not_the_attempt_that_the_deadline_cut() -> None:
-    async def run() -> str | None:
-        asked = 0
-        silent = asyncio.Event()
+    asked = 0
+    silent = asyncio.Event()
 
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            nonlocal asked
-            asked += 1
-            await reader.readuntil(b"\r\n\r\n")
-            if asked > 1:
-                await silent.wait()
-            writer.write(answer(b"", status="401 Unauthorized"))
-            await writer.drain()
-            writer.close()
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        await reader.readuntil(b"\r\n\r\n")
+        if asked > 1:
+            await silent.wait()
+        writer.write(answer(b"", status="401 Unauthorized"))
+        await writer.drain()
+        writer.close()
 
-        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            probe = parse_ready(ReadySpec(http="/health"), port, directory=Path())
-            problem = await wait_until_ready(probe, LittleTimeAtLast())
-            silent.set()
-        return problem
-
-    assert asyncio.run(run()) == "HTTP status 401"
+    assert ask_at(serve, LittleTimeAtLast(), silent) == "HTTP status 401"
 
 
 REFUSED = ProbeAnswer(text="connection refused", telling=Telling.ABSENT)

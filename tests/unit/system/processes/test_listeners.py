@@ -26,10 +26,21 @@ def test_a_listener_is_found_and_held_by_its_process_until_it_closes() -> None:
     assert not is_listened_on(port)
 
 
-def test_a_bound_socket_that_does_not_listen_is_none() -> None:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
+@pytest.mark.parametrize(
+    ("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
+)
+def test_a_socket_that_is_bound_or_connected_does_not_listen(
+    family: socket.AddressFamily, address: str
+) -> None:
+    with (
+        socket.socket(family) as bound,
+        socket.create_server((address, 0), family=family) as server,
+        socket.create_connection(server.getsockname()[:2]) as client,
+    ):
+        bound.bind((address, 0))
         assert not is_listened_on(bound.getsockname()[1])
+        assert not is_listened_on(client.getsockname()[1])
+        assert is_listened_on(server.getsockname()[1])
 
 
 def test_both_sources_of_the_kernel_agree() -> None:
