@@ -1,11 +1,22 @@
 """Manifests and receipts of a cache, with what a test does not care about filled in."""
 
+import hashlib
 from pathlib import Path
 
 from ci_doctor.caches.trusted_store import InstalledFile, Receipt
-from ci_doctor.store.manifest import SCHEMA, IdentityTier, Manifest, Origin
+from ci_doctor.store.manifest import (
+    SCHEMA,
+    FileEntry,
+    IdentityTier,
+    Manifest,
+    Origin,
+    encode,
+    manifest_name,
+)
+from ci_doctor.store.objects import ObjectStore
 
 NOTHING = IdentityTier(facts={})
+EMPTY_FILE = FileEntry(path="a", bytes=0, mode=0o644, mtime_ns=0, digest="0" * 64, pieces=())
 
 
 def saved_manifest(created_ms: int, expires_ms: int, **changes: object) -> Manifest:
@@ -26,6 +37,14 @@ def saved_manifest(created_ms: int, expires_ms: int, **changes: object) -> Manif
         "files": (),
     }
     return Manifest(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def put_manifest(store: ObjectStore, scope: str, manifest: Manifest) -> str:
+    """Store it without a signature, under its name, which is returned."""
+    content = encode(manifest)
+    name = manifest_name(scope, manifest, hashlib.sha256(content).hexdigest())
+    store.create(name, content)
+    return name
 
 
 def receipt(root: str | Path, **changes: object) -> Receipt:

@@ -1,6 +1,5 @@
 """What `cache explain` says of the saved caches, over a store in a directory."""
 
-import hashlib
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,12 @@ from ci_doctor.caches.trusted_store import TrustedStore, explain
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.facts.cache import ExplainedCache
 from ci_doctor.store.directory_store import DirectoryStore
-from ci_doctor.store.manifest import FileEntry, encode, manifest_name
 from ci_doctor.store.trust import TrustPolicy, TrustRules
-from tests.support.saved_manifests import saved_manifest
+from tests.support.saved_manifests import EMPTY_FILE, put_manifest, saved_manifest
 
 NOW = 1_795_000_000_000
 MINUTE = 60_000
 TRITON = FAMILIES["triton"]
-FILE = FileEntry(path="a", bytes=0, mode=0o644, mtime_ns=0, digest="0" * 64, pieces=())
 HERE = Identity.of({"distribution.triton": "3.9.0"})
 NONE = Identity.of({})
 
@@ -36,12 +33,9 @@ class Saved:
         )
 
     def put(self, hard: Identity, created_ms: int, *, lasts_ms: int = NOW) -> None:
-        manifest = saved_manifest(
-            created_ms, created_ms + lasts_ms, hard=tier_of(hard), files=(FILE,)
-        )
-        content = encode(manifest)
-        digest = hashlib.sha256(content).hexdigest()
-        self.store.create(manifest_name("local", manifest, digest), content)
+        expires_ms = created_ms + lasts_ms
+        manifest = saved_manifest(created_ms, expires_ms, hard=tier_of(hard), files=(EMPTY_FILE,))
+        put_manifest(self.store, "local", manifest)
 
     def put_others(self, count: int) -> None:
         """So many of other identities, each newer than the last."""

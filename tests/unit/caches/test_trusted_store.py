@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which saved caches a family may take."""
 
-import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -19,19 +18,11 @@ from ci_doctor.caches.trusted_store import (
 )
 from ci_doctor.model.facts.cache import VerifiedCache, VerifyCacheFacts
 from ci_doctor.store.directory_store import DirectoryStore
-from ci_doctor.store.manifest import (
-    PACK_BYTES,
-    FileEntry,
-    PackReference,
-    encode,
-    manifest_name,
-    pack_name,
-)
+from ci_doctor.store.manifest import PACK_BYTES, PackReference, pack_name
 from ci_doctor.store.objects import StoreError, StoreFailure, TooLargeError
-from ci_doctor.store.transfer import Deadline
-from ci_doctor.store.transfer import digest as content_digest
+from ci_doctor.store.transfer import Deadline, digest
 from ci_doctor.store.trust import CandidateManifest, TrustPolicy, TrustRules, Vouched
-from tests.support.saved_manifests import receipt, saved_manifest
+from tests.support.saved_manifests import EMPTY_FILE, put_manifest, receipt, saved_manifest
 
 WHOLE = saved_manifest(1, 2)
 
@@ -48,22 +39,20 @@ class Source:
         return CandidateManifest(name=name, scope="local", manifest=WHOLE, vouched=Vouched())
 
 
-def test_a_manifest_that_garbage_collection_has_removed_leaves_the_older_ones() -> None:
-    gone = StoreError(StoreFailure.MISSING, "it does not exist any more")
+@pytest.mark.parametrize(
+    ("failure", "refused"),
+    [
+        (StoreError(StoreFailure.MISSING, "it does not exist any more"), ()),
+        (TooLargeError("it has more than 64 bytes"), ("it has more than 64 bytes",)),
+    ],
+    ids=["removed by garbage collection", "above the limit"],
+)
+def test_a_manifest_that_cannot_be_read_leaves_the_older_ones(
+    failure: StoreError, refused: tuple[str, ...]
+) -> None:
+    candidates = read_names(Source({"new": failure}), ["new", "old"])  # type: ignore[arg-type]
 
-    candidates = read_names(Source({"new": gone}), ["new", "old"])  # type: ignore[arg-type]
-
-    assert list(candidates.manifests) == ["old"]
-    assert candidates.refused == ()
-
-
-def test_a_manifest_above_the_limit_is_refused_and_leaves_the_older_ones() -> None:
-    large = TooLargeError("it has more than 64 bytes")
-
-    candidates = read_names(Source({"new": large}), ["new", "old"])  # type: ignore[arg-type]
-
-    assert list(candidates.manifests) == ["old"]
-    assert candidates.refused == ("it has more than 64 bytes",)
+    assert (list(candidates.manifests), candidates.refused) == (["old"], refused)
 
 
 def test_many_that_nobody_trusts_do_not_hide_the_one_that_somebody_signed() -> None:
@@ -115,7 +104,6 @@ def test_a_file_with_other_bytes_is_changed(
 
 NOW = 1_795_000_000_000
 CONTENTS = (b"one pack", b"another one")
-FILE = FileEntry(path="a", bytes=0, mode=0o644, mtime_ns=0, digest="0" * 64, pieces=())
 
 
 class Saved:
@@ -123,18 +111,16 @@ class Saved:
 
     def __init__(self, folder: Path) -> None:
         self.store = DirectoryStore(folder / "store")
-        digests = [content_digest(content) for content in CONTENTS]
-        names = [pack_name("local", digest) for digest in digests]
+        digests = [digest(content) for content in CONTENTS]
+        names = [pack_name("local", each) for each in digests]
         packs = tuple(
-            PackReference(scope="local", digest=digest, bytes=len(content))
-            for digest, content in zip(digests, CONTENTS, strict=True)
+            PackReference(scope="local", digest=each, bytes=len(content))
+            for each, content in zip(digests, CONTENTS, strict=True)
         )
         for name, content in zip(names, CONTENTS, strict=True):
             self.store.create(name, content)
-        manifest = saved_manifest(NOW - 1, NOW + 1, packs=packs, files=(FILE,))
-        content = encode(manifest)
-        digest = hashlib.sha256(content).hexdigest()
-        self.store.create(manifest_name("local", manifest, digest), content)
+        manifest = saved_manifest(NOW - 1, NOW + 1, packs=packs, files=(EMPTY_FILE,))
+        put_manifest(self.store, "local", manifest)
         self.pack = self.store.directory / names[0]
 
     def verify(self) -> VerifyCacheFacts:

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from ci_doctor.model.facts.cache import CollectCacheFacts
 from ci_doctor.store.collect_garbage import GarbageRules, collect_garbage
 from ci_doctor.store.directory_store import DirectoryStore
-from ci_doctor.store.manifest import PackReference, encode, manifest_name, pack_name, signature_name
+from ci_doctor.store.manifest import PackReference, pack_name, signature_name
 from ci_doctor.store.objects import TEMPORARY, StoredObject, StoreError, StoreFailure, StoreLimits
-from tests.support.saved_manifests import saved_manifest
+from tests.support.saved_manifests import put_manifest, saved_manifest
 
 NOW = 1_795_000_000_000
 HOUR = 3_600_000
@@ -47,10 +47,10 @@ class Place:
             PackReference(scope="signed", digest=digest(label), bytes=1) for label in packs
         )
         saved = saved_manifest(NOW - age_ms, NOW + DAY, packs=references)
-        content = encode(saved)
-        name = manifest_name(scope, saved, hashlib.sha256(content).hexdigest())
+        name = put_manifest(self.store, scope, saved)
+        self.age(name, age_ms)
         self.put(signature_name(name), b"signature", age_ms)
-        return self.put(name, content, age_ms)
+        return name
 
     def names(self) -> set[str]:
         return {entry.name for entry in self.store.names("v1/")}

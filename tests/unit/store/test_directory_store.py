@@ -3,7 +3,6 @@
 
 import errno
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,27 +19,6 @@ NAME = "v1/local/packs/ab/abcd.pack"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "store"
-
-
-def test_two_writers_at_once_leave_one_whole_object(folder: Path) -> None:
-    contents = [bytes([number]) * 100_000 for number in range(8)]
-    barrier = threading.Barrier(len(contents))
-    created: list[bytes] = []
-
-    def write(content: bytes) -> None:
-        store = DirectoryStore(folder)
-        barrier.wait()
-        if store.create(NAME, content):
-            created.append(content)
-
-    threads = [threading.Thread(target=write, args=(content,)) for content in contents]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert [DirectoryStore(folder).read(NAME, 200_000)] == created
-    assert [entry.name for entry in DirectoryStore(folder).names("v1/")] == [NAME]
 
 
 def test_a_file_system_without_hard_links_has_whole_objects_too(

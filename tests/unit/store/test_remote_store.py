@@ -53,22 +53,23 @@ def test_the_first_write_of_a_name_wins(any_store: ObjectStore) -> None:
     assert any_store.read(NAME, 100) == b"first"
 
 
-def test_of_two_writers_at_once_one_is_first(store: ObjectStore) -> None:
-    barrier = threading.Barrier(4)
+def test_several_writers_at_once_leave_one_whole_object(any_store: ObjectStore) -> None:
+    barrier = threading.Barrier(8)
     created: list[bytes] = []
 
     def write(content: bytes) -> None:
         barrier.wait()
-        if store.create(NAME, content):
+        if any_store.create(NAME, content):
             created.append(content)
 
-    threads = [threading.Thread(target=write, args=(bytes([n]) * 1000,)) for n in range(4)]
+    threads = [threading.Thread(target=write, args=(bytes([n]) * 100_000,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
-    assert [store.read(NAME, 1000)] == created
+    assert [any_store.read(NAME, 200_000)] == created
+    assert [entry.name for entry in any_store.names("v1/")] == [NAME]
 
 
 def test_objects_are_read_listed_and_removed(any_store: ObjectStore) -> None:
@@ -150,27 +151,34 @@ def test_a_store_that_accepts_and_never_answers_is_given_up(
     assert raised.value.reason is StoreFailure.TIMEOUT
 
 
-def test_an_answer_that_stops_in_the_middle_is_given_up() -> None:
+def failure_after(answer: bytes, timeout_s: float) -> StoreError:
+    """What a read comes to, of a server that gives this answer once and leaves the connection open."""
     with ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         server.settimeout(60)
         endpoint = f"http://127.0.0.1:{server.getsockname()[1]}"
 
-        def answer_half() -> None:
+        def give() -> None:
             connection = stack.enter_context(server.accept()[0])
             connection.recv(65536)
-            head = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nETag: x\r\n"
-            modified = "Last-Modified: Mon, 23 Nov 2026 00:00:00 GMT\r\n\r\n"
-            connection.sendall(f"{head}{modified}half".encode())
+            connection.sendall(answer)
 
-        thread = threading.Thread(target=answer_half)
+        thread = threading.Thread(target=give)
         thread.start()
-        store = open_store("s3://bucket/x", environment(endpoint), timeout_s=1)
+        store = open_store("s3://bucket/x", environment(endpoint), timeout_s=timeout_s)
         with pytest.raises(StoreError) as raised:
             store.read(NAME, 2000)
         thread.join()
+    return raised.value
 
-    assert raised.value.reason is StoreFailure.TIMEOUT
+
+def test_an_answer_that_stops_in_the_middle_is_given_up() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nETag: x\r\n"
+    modified = b"Last-Modified: Mon, 23 Nov 2026 00:00:00 GMT\r\n\r\n"
+
+    failure = failure_after(head + modified + b"half", 1)
+
+    assert failure.reason is StoreFailure.TIMEOUT
 
 
 def test_a_store_that_is_not_there_is_unreachable_after_few_attempts() -> None:
@@ -189,27 +197,14 @@ def test_a_store_that_is_not_there_is_unreachable_after_few_attempts() -> None:
 
 def test_a_refusal_tells_no_secret_that_the_server_repeats() -> None:
     body = b"<Error><Code>InvalidAccessKeyId</Code><Id>hunter2</Id></Error>"
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(60)
+    head = f"HTTP/1.1 403 Forbidden\r\nContent-Length: {len(body)}\r\n\r\n"
 
-        def refuse() -> None:
-            with server.accept()[0] as connection:
-                connection.recv(65536)
-                head = f"HTTP/1.1 403 Forbidden\r\nContent-Length: {len(body)}\r\n\r\n"
-                connection.sendall(head.encode() + body)
+    failure = failure_after(head.encode() + body, 60)
 
-        thread = threading.Thread(target=refuse)
-        thread.start()
-        endpoint = f"http://127.0.0.1:{server.getsockname()[1]}"
-        store = open_store("s3://bucket/x", environment(endpoint), timeout_s=60)
-        with pytest.raises(StoreError) as raised:
-            store.read(NAME, 10)
-        thread.join()
-
-    assert raised.value.reason is StoreFailure.REFUSED
-    assert "403 Forbidden" in raised.value.message
-    assert "AWS_ACCESS_KEY_ID" in (raised.value.hint or "")
-    assert "hunter2" not in f"{raised.value.message} {raised.value.hint} {raised.value.__cause__}"
+    assert failure.reason is StoreFailure.REFUSED
+    assert "403 Forbidden" in failure.message
+    assert "AWS_ACCESS_KEY_ID" in (failure.hint or "")
+    assert "hunter2" not in f"{failure.message} {failure.hint} {failure.__cause__}"
 
 
 @pytest.mark.parametrize(

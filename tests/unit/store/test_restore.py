@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-""""""
+"""A saved tree in its place: whole, beside what is there, or not at all."""
 
 import errno
 import os
