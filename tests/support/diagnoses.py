@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Diagnoses to test with: a cause in a log of ours, of which a test changes fields by name."""
 
+from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
-from ci_doctor.diagnosis.diagnosis import Diagnosis, outcome_of
+from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnose, load_rules, outcome_of
 from ci_doctor.diagnosis.log_text import clean_line
 from ci_doctor.diagnosis.outside import judged, retry_policy
 from ci_doctor.model.cause import Cause, FailureClass, LogLine, title_of
@@ -66,6 +67,20 @@ def a_diagnosis(cause: Cause | None, text: str = LINES[3]) -> Diagnosis:
         others=(_with_message(LogLine(file="server.log", line=2, text="error: perhaps this")),),
         logs=("server.log", "client.log"),
     )
+
+
+def diagnosed(folder: Path, text: str, status: int | None = None) -> Diagnosis:
+    """What a log with `text` comes to, of a command that ended with `status`, by our rules."""
+    log = folder / "job.log"
+    log.write_text(text, "utf-8")
+    return diagnose([str(log)], load_rules(), status=status)
+
+
+def cause_of(folder: Path, text: str, status: int | None = None) -> Cause:
+    """The cause that `diagnosed` names."""
+    cause = diagnosed(folder, text, status).cause
+    assert cause is not None
+    return cause
 
 
 def report_of(diagnosis: Diagnosis) -> Report:

@@ -5,8 +5,9 @@ import pytest
 
 from ci_doctor.diagnosis.conclusion import next_command, subject_of
 from ci_doctor.diagnosis.diagnosis import diagnose, load_rules, outcome_of
-from ci_doctor.model.cause import Cause, FailureClass, RetryPolicy
+from ci_doctor.model.cause import FailureClass, RetryPolicy
 from ci_doctor.model.facts.diagnose import DiagnoseFacts
+from tests.support.diagnoses import cause_of, diagnosed
 
 PYTEST = [
     "____ test_a[fp8] ____",
@@ -108,13 +109,9 @@ RuntimeError: a worker has failed
 
 @pytest.mark.parametrize("text", [JAVA, DOTNET, NODE, RUST, LOADER, REMOTE])
 def test_the_innermost_cause_is_named(tmp_path: Path, text: str) -> None:
-    log = tmp_path / "job.log"
-    log.write_text(f"starting\n{text}")
-
     # So short a log names no cause by itself: jobs that passed print such chains, too.
-    cause = diagnose([str(log)], load_rules(), status=1).cause
+    cause = cause_of(tmp_path, f"starting\n{text}", 1)
 
-    assert cause is not None
     assert "the widget is odd" in cause.place.text
 
 
@@ -128,6 +125,7 @@ COUNTED = """\
 {0}  Input should be 'fast' or 'exact' [type=literal_error, input_value='fsat', input_type=str]
 {0}    For further information visit https://errors.pydantic.dev/2.11/v/literal_error
 """
+OF_COUNTED = "EngineOptions.sampler='fsat': Input should be 'fast' or"
 WITHOUT_FIELD = """\
 Traceback (most recent call last):
   File "/w/engine/options.py", line 40, in make
@@ -172,18 +170,9 @@ LIMITS = (
 )
 
 
-def cause_after(text: str, folder: Path) -> Cause:
-    """The cause of a failed server whose log ends with this text."""
-    log = folder / "server.log"
-    log.write_text(f"server is starting\n{text}\n")
-    cause = diagnose([str(log)], load_rules(), status=1).cause
-    assert cause is not None
-    return cause
-
-
 @pytest.mark.parametrize("text", LIMITS)
 def test_of_a_limit_of_processes_or_files_a_person_is_asked(tmp_path: Path, text: str) -> None:
-    cause = cause_after(text, tmp_path)
+    cause = cause_of(tmp_path, f"server is starting\n{text}\n", 1)
 
     assert (cause.class_, cause.retry) == (FailureClass.RESOURCE_LIMIT, RetryPolicy.ASK)
     assert cause.place.message in text.replace("  what():  ", "")
@@ -200,7 +189,7 @@ CRASHES = (
 
 @pytest.mark.parametrize("text", CRASHES)
 def test_of_a_crash_of_native_code_a_person_is_asked(tmp_path: Path, text: str) -> None:
-    cause = cause_after(text, tmp_path)
+    cause = cause_of(tmp_path, f"server is starting\n{text}\n", 1)
 
     assert (cause.rule, cause.retry, cause.may_be_retried) == ("crash/segfault", "ask", False)
 
@@ -226,24 +215,17 @@ LISTENS = """\
 def test_an_address_that_nobody_can_listen_on_is_of_the_configuration(
     tmp_path: Path, prefix: str, error: str, carets: str
 ) -> None:
-    log = tmp_path / "server.log"
-    log.write_text(LISTENS.format(prefix, prefix * bool(carets) + carets, error))
+    cause = cause_of(tmp_path, LISTENS.format(prefix, prefix * bool(carets) + carets, error), 1)
 
-    cause = diagnose([str(log)], load_rules(), status=1).cause
-
-    assert cause is not None
     assert cause.place.message == error
     assert (cause.class_, cause.retry) == (FailureClass.CONFIGURATION, RetryPolicy.NO)
 
 
 def test_a_resolver_that_does_not_answer_is_of_the_network(tmp_path: Path) -> None:
-    log = tmp_path / "server.log"
     error = "socket.gaierror: [Errno -3] Temporary failure in name resolution"
-    log.write_text(LISTENS.format("", "", error))
 
-    cause = diagnose([str(log)], load_rules(), status=1).cause
+    cause = cause_of(tmp_path, LISTENS.format("", "", error), 1)
 
-    assert cause is not None
     assert (cause.class_, cause.may_be_retried) == (FailureClass.NETWORK, False)
 
 
@@ -258,30 +240,19 @@ CHOICES = (
 def test_a_value_that_is_none_of_those_listed_is_of_the_configuration(
     tmp_path: Path, text: str
 ) -> None:
-    log = tmp_path / "server.log"
     frame = '  File "/w/serve/start.py", line 48, in main\n    check(args)\n'
-    log.write_text(f"Traceback (most recent call last):\n{frame}{text}\n")
 
-    cause = diagnose([str(log)], load_rules(), status=1).cause
+    cause = cause_of(tmp_path, f"Traceback (most recent call last):\n{frame}{text}\n", 1)
 
-    assert cause is not None
     assert (cause.class_, cause.retry) == (FailureClass.CONFIGURATION, RetryPolicy.NO)
 
 
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        (COUNTED.format(""), 6, "EngineOptions.sampler='fsat': Input should be 'fast' or"),
-        (
-            COUNTED.format("(EngineCore pid=7) "),
-            6,
-            "EngineOptions.sampler='fsat': Input should be 'fast' or",
-        ),
-        (
-            COUNTED.format("[2026-11-29 10:00:00 TP0] "),
-            6,
-            "EngineOptions.sampler='fsat': Input should be 'fast' or",
-        ),
+        (COUNTED.format(""), 6, OF_COUNTED),
+        (COUNTED.format("(EngineCore pid=7) "), 6, OF_COUNTED),
+        (COUNTED.format("[2026-11-29 10:00:00 TP0] "), 6, OF_COUNTED),
         (WITHOUT_FIELD, 5, "Value error, User-specified max_model_len (90000) is greater"),
         (FIRST_VERSION, 6, "Settings.port: value is not a valid integer"),
         (MISSING, 6, "SamplerOptions.steps.0.name: Field required"),
@@ -291,24 +262,16 @@ def test_a_value_that_is_none_of_those_listed_is_of_the_configuration(
 def test_of_a_header_that_counts_mistakes_the_first_is_named(
     tmp_path: Path, text: str, line: int, reason: str
 ) -> None:
-    log = tmp_path / "server.log"
-    log.write_text(text)
+    cause = cause_of(tmp_path, text, 1)
 
-    cause = diagnose([str(log)], load_rules(), status=1).cause
-
-    assert cause is not None
     assert (cause.place.line, cause.place.message.startswith(reason)) == (line, True)
     assert (cause.class_, cause.retry) == (FailureClass.CONFIGURATION, RetryPolicy.NO)
 
 
 def test_a_cause_below_other_output_belongs_to_something_else(tmp_path: Path) -> None:
-    log = tmp_path / "job.log"
-    log.write_text(f"{JAVA.splitlines()[0]}\nthe next step begins\n{JAVA.splitlines()[5]}\n")
+    text = f"{JAVA.splitlines()[0]}\nthe next step begins\n{JAVA.splitlines()[5]}\n"
 
-    cause = diagnose([str(log)], load_rules()).cause
-
-    assert cause is not None
-    assert cause.place.line == 1
+    assert cause_of(tmp_path, text).place.line == 1
 
 
 TRACEBACK = """\
@@ -379,17 +342,10 @@ STARTED = "INFO:     Started server process [4711]\nINFO:     Waiting for applic
 STOPPED = "INFO:     Waiting for application shutdown.\nINFO:     Application shutdown complete.\n"
 
 
-def facts_of(folder: Path, text: str, status: int | None) -> DiagnoseFacts:
-    log = folder / "command.log"
-    log.write_text(text)
-    facts = outcome_of(diagnose([str(log)], load_rules(), status=status)).facts
-    assert isinstance(facts, DiagnoseFacts)
-    return facts
-
-
 def named(folder: Path, text: str, status: int | None) -> str | None:
-    cause = facts_of(folder, text, status).root_cause
-    return None if cause is None else cause.place.text
+    facts = outcome_of(diagnosed(folder, text, status)).facts
+    assert isinstance(facts, DiagnoseFacts)
+    return None if facts.root_cause is None else facts.root_cause.place.text
 
 
 @pytest.mark.parametrize(
@@ -419,20 +375,16 @@ def test_a_server_that_stops_in_order_after_a_cause_has_not_ended_well(
 def test_a_checker_that_found_errors_after_passed_tests_is_no_good_end(
     tmp_path: Path, last: str, *, is_good: bool
 ) -> None:
-    log = tmp_path / "job.log"
-    log.write_text(f"====== 4 passed in 0.10s ======\n$ check .\n{last}\n")
-    assert diagnose([str(log)], load_rules()).ended_well is is_good
+    text = f"====== 4 passed in 0.10s ======\n$ check .\n{last}\n"
+    assert diagnosed(tmp_path, text).ended_well is is_good
 
 
 def test_tests_that_passed_before_a_tool_failed_are_no_good_end(tmp_path: Path) -> None:
-    log = tmp_path / "job.log"
-    log.write_text(".x.   [100%]\n3 passed, 1 xfailed in 0.30s\n")
-    assert diagnose([str(log)], load_rules()).ended_well
+    passed = ".x.   [100%]\n3 passed, 1 xfailed in 0.30s\n"
+    failed = "Error: coverage 71% is below 80%\nmake: *** [Makefile:3: cov] Error 1\n"
 
-    log.write_text(
-        f"{log.read_text()}Error: coverage 71% is below 80%\nmake: *** [Makefile:3: cov] Error 1\n"
-    )
-    assert not diagnose([str(log)], load_rules()).ended_well
+    assert diagnosed(tmp_path, passed).ended_well
+    assert not diagnosed(tmp_path, passed + failed).ended_well
 
 
 # As vLLM 0.32.0 writes it, also where it is stopped from outside; its logger's place and process are left out.
@@ -456,10 +408,9 @@ ERROR 11-29 21:34:08 [multiproc_executor.py:1063] RuntimeError: CPU Generator do
 def test_a_server_that_stops_in_order_has_ended_well_unless_its_worker_failed_right_before(
     tmp_path: Path, before: str, ends_well: bool
 ) -> None:
-    log = tmp_path / "server.log"
-    log.write_text(f"{STARTED}{before}{ENGINE_DIED}{STOPPED}")
+    text = f"{STARTED}{before}{ENGINE_DIED}{STOPPED}"
 
-    assert diagnose([str(log)], load_rules()).ended_well == ends_well
+    assert diagnosed(tmp_path, text).ended_well == ends_well
 
 
 def test_a_server_that_stops_in_order_long_after_an_error_has_ended_well(tmp_path: Path) -> None:
@@ -482,9 +433,8 @@ def test_a_status_of_success_names_no_cause(tmp_path: Path) -> None:
 
 
 def test_last_words_that_no_rule_knows_are_one_possibility_and_no_class(tmp_path: Path) -> None:
-    cause = facts_of(tmp_path, "loading\nmytool: widget mismatch at 3\n", 1).root_cause
+    cause = cause_of(tmp_path, "loading\nmytool: widget mismatch at 3\n", 1)
 
-    assert cause is not None
     assert (cause.place.line, cause.class_) == (2, None)
     assert cause.likelihood == "one possibility among others"
 
@@ -501,19 +451,14 @@ def test_what_ended_by_a_signal_or_a_limit_had_no_last_words(tmp_path: Path, sta
 def test_the_status_is_said_where_no_line_explains_it(
     tmp_path: Path, status: int, words: str
 ) -> None:
-    log = tmp_path / "a.log"
-    log.write_text("ok\n")
-
-    assert words in outcome_of(diagnose([str(log)], load_rules(), status=status)).summary
+    assert words in outcome_of(diagnosed(tmp_path, "ok\n", status)).summary
 
 
 def test_what_the_status_alone_has_named_asks_for_no_retry(tmp_path: Path) -> None:
     text = "curl: (6) Could not resolve host: pypi.org\nAll checks passed!\n"
-    alone = facts_of(tmp_path, text, None).root_cause
-    cause = facts_of(tmp_path, text, 1).root_cause
+    cause = cause_of(tmp_path, text, 1)
 
-    assert alone is None
-    assert cause is not None
+    assert diagnosed(tmp_path, text).cause is None
     assert (cause.class_, cause.may_be_retried) == ("network", False)
 
 

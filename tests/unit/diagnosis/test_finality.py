@@ -5,17 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 from ci_doctor.diagnosis.outside import verdict_by_class
 from ci_doctor.model.cause import FailureClass
 from ci_doctor.model.outcome import Verdict
+from tests.support.diagnoses import cause_of, diagnosed
 
-DISK = (
-    "Traceback (most recent call last):\n"
-    '  File "t.py", line 3, in save\n'
-    "    out.write(data)\n"
-    "OSError: [Errno 28] No space left on device\n"
-)
+
+def raising(error: str) -> str:
+    """What a program prints that ends by this error."""
+    frame = '  File "t.py", line 3, in save\n    out.write(data)\n'
+    return f"Traceback (most recent call last):\n{frame}{error}\n"
+
+
+DISK = raising("OSError: [Errno 28] No space left on device")
 NO_DNS = "curl: (6) Could not resolve host: files.pythonhosted.org\n"
 PIP_RETRY = (
     "WARNING: Retrying (Retry(total={}, connect=None, read=None, redirect=None, status=None)) after "
@@ -91,12 +93,10 @@ OUTSIDE = [
         "Cloning into 'b'...\nkex_exchange_identification: read: Connection reset by peer\nConnection reset by 140.82.121.4 "
         "port 22\nfatal: Could not read from remote repository.\n"
     ),
-    DISK.replace(
-        "OSError: [Errno 28] No space left on device",
+    raising(
         "requests.exceptions.HTTPError: 503 Server Error: Service Unavailable for url: https://hub.example.org/m.bin",
     ),
-    DISK.replace(
-        "OSError: [Errno 28] No space left on device",
+    raising(
         "httpx.HTTPStatusError: Client error '429 Too Many Requests' for url 'https://hub.example.org/m.bin'\n"
         "For more information check: https://developer.mozilla.org/en-US/docs/Web/HTTP/Status/429",
     ),
@@ -105,8 +105,7 @@ OUTSIDE = [
         "HTTP Error 503 thrown while requesting HEAD https://huggingface.co/a/b/resolve/main/config.json\n"
         "httpx.HTTPStatusError: Server error '503 Service Unavailable' for url 'https://huggingface.co/a/b'\n\n"
         "The above exception was the direct cause of the following exception:\n\n"
-        + DISK.replace(
-            "OSError: [Errno 28] No space left on device",
+        + raising(
             "huggingface_hub.errors.LocalEntryNotFoundError: An error happened while trying to locate the file on the Hub",
         )
     ),
@@ -123,8 +122,7 @@ OUTSIDE = [
     ),
     'Error: Os { code: 28, kind: StorageFull, message: "No space left on device" }\n',
     "zmq.error.ZMQError: No space left on device (addr='ipc:///run/a')\n",
-    DISK.replace(
-        "OSError: [Errno 28] No space left on device",
+    raising(
         "safetensors_rust.SafetensorError: Error while serializing: IoError(Os { code: 28, kind: StorageFull, "
         'message: "No space left on device" })',
     ),
@@ -140,12 +138,10 @@ PERHAPS_THE_CHANGE = [
     "curl: (7) Failed to connect to 10.2.3.4 port 80: Connection refused\n",
     "curl: (7) Failed to connect to kv.default.svc.cluster.local port 80: Connection refused\n",
     "curl: (56) Recv failure: Connection reset by peer\n",
-    DISK.replace(
-        "OSError: [Errno 28] No space left on device",
+    raising(
         "httpx.RemoteProtocolError: Server disconnected without sending a response.",
     ),
-    DISK.replace(
-        "OSError: [Errno 28] No space left on device",
+    raising(
         "requests.exceptions.ConnectionError: HTTPConnectionPool(host='localhost', port=8000): Max retries "
         "exceeded with url: /v1/models (Caused by NewConnectionError('refused'))",
     ),
@@ -194,21 +190,17 @@ PERHAPS_THE_CHANGE = [
     "No space left on device : see the wiki\n",
     '{"level":"warn","msg":"cache: no space left on device"}\n',
     "+ echo x > /dev/full\nstep.sh: line 2: echo: write error: No space left on device\n",
-    DISK.replace(
-        "OSError: [Errno 28] No space left on device",
+    raising(
         "ValueError: cannot parse the answer of https://github.com/a/b: 503 Service Unavailable",
     ),
-    DISK.replace(
-        "OSError: [Errno 28] No space left on device",
+    raising(
         "requests.exceptions.HTTPError: 503 Server Error: Service Unavailable for url: http://localhost:8000/v1",
     ),
-    DISK.replace(
-        "OSError: [Errno 28] No space left on device",
+    raising(
         "json.decoder.JSONDecodeError: no space left on device: line 1 column 1 (char 0)",
     ),
     # Below the host of a store, names are the change's to spell.
-    DISK.replace(
-        "OSError: [Errno 28] No space left on device",
+    raising(
         'botocore.exceptions.EndpointConnectionError: Could not connect to "https://m.s3.us-esat-1.amazonaws.com/a": '
         "Name or service not known",
     ),
@@ -230,10 +222,8 @@ PERHAPS_THE_CHANGE = [
 ]
 
 
-def by_class(text: str, folder: Path) -> Verdict:
-    log = folder / "job.log"
-    log.write_text(text)
-    return verdict_by_class(diagnose([str(log)], load_rules()).cause)
+def by_class(text: str, folder: Path, status: int | None = None) -> Verdict:
+    return verdict_by_class(diagnosed(folder, text, status).cause)
 
 
 @pytest.mark.parametrize("text", OUTSIDE)
@@ -332,40 +322,34 @@ def test_a_script_that_ends_with_another_status_than_curl_got_over_it(tmp_path: 
 def test_a_known_status_tells_whether_its_client_ended_the_script(
     text: str, own: int, other: int, tmp_path: Path
 ) -> None:
-    log = tmp_path / "job.log"
-    log.write_text("--2026-01-02--  https://hub.example.org/a\n" + text)
+    asked = "--2026-01-02--  https://hub.example.org/a\n" + text
 
-    def verdict(status: int) -> Verdict:
-        return verdict_by_class(diagnose([str(log)], load_rules(), status=status).cause)
-
-    assert (verdict(own), verdict(other)) == (Verdict.INFRA, Verdict.FAILED)
+    assert by_class(asked, tmp_path, own) is Verdict.INFRA
+    assert by_class(asked, tmp_path, other) is Verdict.FAILED
 
 
 def test_of_a_failed_test_the_line_is_shown_that_says_what_it_met(tmp_path: Path) -> None:
-    log = tmp_path / "job.log"
-    log.write_text(
+    text = (
         "=== FAILURES ===\n____ test_full ____\n\n    def test_full():\n"
         ">       raise OSError(errno.ENOSPC, 'No space left on device')\n"
         "E       OSError: [Errno 28] No space left on device\n\ntest_it.py:2: OSError\n"
         "FAILED test_it.py::test_full - OSError: [Errno 28] No space left on device\n1 failed in 0.58s\n"
     )
 
-    cause = diagnose([str(log)], load_rules(), status=1).cause
+    cause = cause_of(tmp_path, text, 1)
 
-    assert cause is not None
     assert cause.place.text == "E       OSError: [Errno 28] No space left on device"
     assert cause.class_ is FailureClass.TEST_ASSERTION
 
 
 def test_the_source_below_a_frame_is_no_cause(tmp_path: Path) -> None:
-    log = tmp_path / "job.log"
-    log.write_text(
+    text = (
         "Exception ignored in: <function A.__del__ at 0x7f>\nTraceback (most recent call last):\n"
         '  File "r.py", line 2, in __del__\n    raise RuntimeError("CUDA error: driver shutting down")\n'
         "RuntimeError: CUDA error: driver shutting down\nserved 20 requests\n"
     )
 
-    assert diagnose([str(log)], load_rules()).cause is None
+    assert diagnosed(tmp_path, text).cause is None
 
 
 def test_the_cause_that_is_shown_is_the_one_that_the_status_rests_on(tmp_path: Path) -> None:
@@ -375,10 +359,9 @@ def test_the_cause_that_is_shown_is_the_one_that_the_status_rests_on(tmp_path: P
         "    assert score > 0.58, score\n"
         "AssertionError: 0.41\n"
     )
-    log = tmp_path / "job.log"
-    log.write_text("cp: error writing '/data/model': No space left on device\n" + assertion)
+    full = "cp: error writing '/data/model': No space left on device\n"
 
-    diagnosis = diagnose([str(log)], load_rules())
+    diagnosis = diagnosed(tmp_path, full + assertion)
 
     assert diagnosis.cause is not None
     assert diagnosis.cause.place.text == "AssertionError: 0.41"

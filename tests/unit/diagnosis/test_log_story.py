@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet, house_rules
 from ci_doctor.diagnosis.log_story import (
     LogStory,
@@ -18,6 +17,7 @@ from ci_doctor.diagnosis.log_story import (
 from ci_doctor.diagnosis.log_text import CleanLine, TextLine
 from ci_doctor.diagnosis.open_log import open_log
 from ci_doctor.diagnosis.scan import Hit
+from tests.support.diagnoses import diagnosed
 
 ReadLog = Callable[..., LogStory]
 RULES = RuleSet(house_rules())
@@ -253,26 +253,22 @@ STEP = f"{STAMP}##[group]Run pytest\n{STAMP}OSError: [Errno 98] Address already 
 def test_a_log_that_is_cut_before_the_clean_up_of_its_job_does_not_end_well(
     tmp_path: Path, end: str, ended_well: bool
 ) -> None:
-    log = tmp_path / "job.log"
-    log.write_text(STEP + end)
-    diagnosis = diagnose([str(log)], load_rules())
+    diagnosis = diagnosed(tmp_path, STEP + end)
     rule = diagnosis.cause and diagnosis.cause.rule
     assert (diagnosis.ended_well, rule) == (ended_well, None if ended_well else "port/in-use")
 
 
 @pytest.mark.parametrize(("end", "is_named"), [("Val", False), ("ValueError: bad", True)])
 def test_a_name_that_is_cut_is_no_exception(tmp_path: Path, end: str, is_named: bool) -> None:
-    log = tmp_path / "job.log"
     frame = '  File "/w/a.py", line 3, in f\n    g()\n'
-    log.write_text(f"Traceback (most recent call last):\n{frame}{end}")
-    assert (diagnose([str(log)], load_rules()).cause is not None) is is_named
+    text = f"Traceback (most recent call last):\n{frame}{end}"
+    assert (diagnosed(tmp_path, text).cause is not None) is is_named
 
 
 def test_words_of_a_tool_after_the_report_of_a_passed_job_change_nothing(tmp_path: Path) -> None:
-    log = tmp_path / "job.log"
     printed = "Build step 'make' marked build as failure\n"
-    log.write_text(f"{printed}Finished: SUCCESS\nSuccessfully installed wheel-0.45\n")
-    assert diagnose([str(log)], load_rules()).ended_well
+    text = f"{printed}Finished: SUCCESS\nSuccessfully installed wheel-0.45\n"
+    assert diagnosed(tmp_path, text).ended_well
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
-from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 from ci_doctor.diagnosis.log_rules import Role
 from ci_doctor.diagnosis.rank import Candidate, calibration, features, probability, rank
 from ci_doctor.diagnosis.tracebacks import ExceptionStanding
-from tests.support.candidates import a_candidate
 from tests.support.candidates import a_candidate as candidate
+from tests.support.diagnoses import diagnosed
 
 
 @pytest.mark.parametrize(
@@ -57,12 +55,12 @@ def test_nothing_has_no_rank() -> None:
 
 
 def sure(**changes: Any) -> float:
-    ranked = rank([a_candidate(100, **changes)])
+    ranked = rank([candidate(100, **changes)])
     return probability(features(ranked), calibration().coefficients)
 
 
 def test_every_coefficient_belongs_to_a_feature() -> None:
-    assert set(calibration().coefficients) == set(features(rank([a_candidate(1)])))
+    assert set(calibration().coefficients) == set(features(rank([candidate(1)])))
 
 
 def test_a_named_cause_alone_is_called_a_cause() -> None:
@@ -82,15 +80,15 @@ def test_a_log_that_ended_well_has_no_cause() -> None:
 
 
 def test_a_rival_far_away_takes_the_lead_and_one_beside_it_does_not() -> None:
-    first = a_candidate(100)
-    beside = structs.replace(a_candidate(105, role=Role.FAILURE))
-    far = structs.replace(a_candidate(900, role=Role.FAILURE))
+    first = candidate(100)
+    beside = candidate(105, role=Role.FAILURE)
+    far = candidate(900, role=Role.FAILURE)
     assert features(rank([first, beside]))["lead"] == 1.0
     assert features(rank([first, far]))["lead"] < 1.0
 
 
 def test_a_tolerated_exception_is_known_as_such() -> None:
-    ranked: list[Candidate] = rank([a_candidate(1, standing=ExceptionStanding.TOLERATED)])
+    ranked: list[Candidate] = rank([candidate(1, standing=ExceptionStanding.TOLERATED)])
     assert features(ranked)["tolerated"] == 1.0
 
 
@@ -146,8 +144,6 @@ ROOTS = {
 
 @pytest.mark.parametrize(("lines", "root"), ROOTS.values(), ids=ROOTS)
 def test_the_root_is_what_ended_the_job(tmp_path: Path, lines: tuple[str, ...], root: int) -> None:
-    path = tmp_path / "job.log"
-    path.write_text("\n".join(lines) + "\n")
-    best = diagnose([str(path)], load_rules()).best
+    best = diagnosed(tmp_path, "\n".join(lines) + "\n").best
     assert best is not None
     assert best.line == root

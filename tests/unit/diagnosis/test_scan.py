@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 from ci_doctor.diagnosis.explained import explain_text
 from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet
 from ci_doctor.diagnosis.log_text import BLOCK_BYTES
 from ci_doctor.diagnosis.open_log import open_log
 from ci_doctor.diagnosis.scan import Hit, Scan, named_lines, scan
 from ci_doctor.model.facts.preparing import ExplainFacts
+from tests.support.diagnoses import diagnosed
 
 
 def rule(name: str, literal: str, regex: str, role: Role = Role.ERROR) -> LogRule:
@@ -180,10 +180,9 @@ def test_a_message_is_explained_by_the_tool_that_writes_it(text: str, rule: str)
     ],
 )
 def test_the_mark_at_the_end_of_a_job_is_no_cause(tmp_path: Path, mark: str, status: int) -> None:
-    log = tmp_path / "job.log"
-    log.write_text(f"loading the widget\nthe widget is odd\n{mark.format(status)}\n")
+    text = f"loading the widget\nthe widget is odd\n{mark.format(status)}\n"
 
-    cause = diagnose([str(log)], load_rules()).cause
+    cause = diagnosed(tmp_path, text).cause
 
     assert cause is None or cause.place.line != 3
 
@@ -192,10 +191,7 @@ def test_the_mark_at_the_end_of_a_job_is_no_cause(tmp_path: Path, mark: str, sta
     "line", ["Killed", "sh: line 4:   28 Killed      ./server", "exit code 137"]
 )
 def test_a_kill_alone_is_no_proof_that_memory_ran_out(tmp_path: Path, line: str) -> None:
-    log = tmp_path / "job.log"
-    log.write_text(f"loading the widget\n{line}\n")
-
-    cause = diagnose([str(log)], load_rules(), status=137).cause
+    cause = diagnosed(tmp_path, f"loading the widget\n{line}\n", 137).cause
 
     assert cause is None or cause.class_ is None
 

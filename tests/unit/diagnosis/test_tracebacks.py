@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 from ci_doctor.diagnosis.tracebacks import ChainLink, Traceback, chains, root_of, tracebacks
+from tests.support.diagnoses import cause_of, diagnosed
 
 WHOLE = (
     "Traceback (most recent call last):",
@@ -181,9 +181,7 @@ FRAME = '  File "serve.py", line 20, in main'
 
 def _named(tmp_path: Path, text: str) -> tuple[str, str | None]:
     """The text and the rule of the line that is named for a log of `text`."""
-    log = tmp_path / "a.log"
-    log.write_text(text, "utf-8")
-    diagnosis = diagnose([str(log)], load_rules())
+    diagnosis = diagnosed(tmp_path, text)
     assert diagnosis.best is not None
     assert diagnosis.cause is not None
     return diagnosis.best.text, diagnosis.cause.rule
@@ -292,11 +290,5 @@ def test_an_assertion_is_a_failed_test_only_in_a_test(tmp_path: Path, file: str,
 
 
 def test_an_exception_that_is_printed_again_follows_from_the_first(tmp_path: Path) -> None:
-    text = _traceback("ValueError: a") + _traceback(
-        "ValueError: a", before="EngineCore encountered a fatal error."
-    )
-    log = tmp_path / "a.log"
-    log.write_text(text, "utf-8")
-    diagnosis = diagnose([str(log)], load_rules())
-    assert diagnosis.cause is not None
-    assert diagnosis.cause.place.line == 4
+    text = _traceback("ValueError: a") + _traceback("ValueError: a", before=FATAL)
+    assert cause_of(tmp_path, text).place.line == 4
