@@ -29,12 +29,6 @@ def test_a_result_holds_for_those_who_come_later(tmp_path: Path) -> None:
     assert (second.content, second.is_shared) == (b"1", True)
 
 
-def test_an_expired_result_holds_for_nobody(tmp_path: Path) -> None:
-    do(tmp_path, holds_s=-1)
-
-    assert do(tmp_path, "2").content == b"2"
-
-
 def of_another_boot(folder: Path) -> None:
     path = folder / "key.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "boot": "another"}))
@@ -57,10 +51,13 @@ def test_a_result_that_holds_no_more_is_made_again(
     assert do(tmp_path, "2").content == b"2"
 
 
-def test_a_result_that_its_reader_finds_outdated_is_made_again(tmp_path: Path) -> None:
-    do(tmp_path)
+def test_a_result_that_has_expired_or_that_its_reader_finds_outdated_is_made_again(
+    tmp_path: Path,
+) -> None:
+    do(tmp_path, holds_s=-1)
 
-    assert do(tmp_path, "2", current=False).content == b"2"
+    assert do(tmp_path, "2").content == b"2"
+    assert do(tmp_path, "3", current=False).content == b"3"
 
 
 def test_what_the_work_raises_leaves_the_lock_free(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from ci_doctor.diagnosis.diagnosis import (
 from ci_doctor.explanation import all_rules
 from ci_doctor.model.cause import FailureClass, Owner, RetryPolicy
 from ci_doctor.model.facts.diagnose import DiagnoseFacts
-from ci_doctor.model.outcome import Outcome, Severity, Verdict
-from tests.support.diagnoses import LINES, a_cause, a_diagnosis
+from ci_doctor.model.outcome import Severity, Verdict
+from tests.support.diagnoses import LINES, a_cause, a_diagnosis, cause_of, diagnosed
 
 
 def test_names_that_mean_nothing_are_unreadable(tmp_path: Path) -> None:
@@ -93,32 +93,19 @@ def test_a_failure_that_is_there_twice_is_as_sure_as_once(
 def test_what_a_log_says_again_and_again_up_to_its_end_is_its_cause(
     tmp_path: Path, line: str
 ) -> None:
-    log = tmp_path / "a.log"
     ends = {"": True, "exit status 1\n": True, "the next one\n" * 50: False}
     for end, is_named in ends.items():
-        log.write_text("starting\n" + f"{line}\n" * 100 + end)
-        cause = run(DiagnoseRequest(logs=(str(log),))).cause
+        cause = diagnosed(tmp_path, "starting\n" + f"{line}\n" * 100 + end).cause
         assert (cause is not None) is is_named, end
 
 
 def test_the_last_line_of_an_engines_traceback_is_the_cause_whatever_its_key(
     tmp_path: Path,
 ) -> None:
-    log = tmp_path / "a.log"
     for key in ("'model.layers.0.qkv'", "17", "('a', 3)", "None"):
-        lines = [
-            *LINES[:2],
-            LINES[3].replace("ValueError: 40 heads for 3 GPUs", f"KeyError: {key}"),
-        ]
-        log.write_text("\n".join([*lines, "INFO:     Shutting down", ""]))
-        cause = run(DiagnoseRequest(logs=(str(log),))).cause
-        assert cause is not None
+        last = LINES[3].replace("ValueError: 40 heads for 3 GPUs", f"KeyError: {key}")
+        cause = cause_of(tmp_path, "\n".join([*LINES[:2], last, "INFO:     Shutting down", ""]))
         assert cause.place.text.endswith(f"KeyError: {key}")
-
-
-def facts_of(outcome: Outcome) -> DiagnoseFacts:
-    assert isinstance(outcome.facts, DiagnoseFacts)
-    return outcome.facts
 
 
 def test_the_first_evidence_is_the_root_line_and_the_second_its_surroundings() -> None:
@@ -142,8 +129,9 @@ def test_a_named_cause_judges_nothing() -> None:
 
 
 def test_facts_hold_the_cause_for_programs() -> None:
-    facts = facts_of(outcome_of(a_diagnosis(a_cause())))
+    facts = outcome_of(a_diagnosis(a_cause())).facts
 
+    assert isinstance(facts, DiagnoseFacts)
     cause = facts.root_cause
     assert cause is not None
     assert (cause.class_, cause.retry, cause.may_be_retried) == ("code-bug", "no", False)
@@ -159,7 +147,8 @@ def test_without_a_cause_a_note_shows_the_best_place() -> None:
     (finding,) = outcome.findings
     assert (finding.rule, finding.severity) == ("diagnose/no-cause", Severity.NOTE)
     assert (finding.evidence[0].file, finding.evidence[0].line) == ("server.log", 10)
-    assert facts_of(outcome).root_cause is None
+    assert isinstance(outcome.facts, DiagnoseFacts)
+    assert outcome.facts.root_cause is None
     assert "no cause is named" in outcome.summary
 
 
@@ -308,21 +297,13 @@ def test_a_calm_new_line_and_one_of_several_are_no_cause_by_that_alone(tmp_path:
 def test_a_line_that_does_not_tell_whose_fault_it_is_asks_a_person(
     line: str, class_: FailureClass, tmp_path: Path
 ) -> None:
-    (tmp_path / "a.log").write_text(f"{line}\n")
+    cause = cause_of(tmp_path, f"{line}\n", 1)
 
-    cause = run(DiagnoseRequest(logs=(str(tmp_path / "a.log"),), status=1)).cause
-
-    assert cause is not None
     assert (cause.class_, cause.retry, cause.owner) == (class_, RetryPolicy.ASK, Owner.UNKNOWN)
 
 
 def test_a_time_out_without_a_host_is_called_a_server_s(tmp_path: Path) -> None:
-    (tmp_path / "a.log").write_text("httpx.ReadTimeout: timed out\n")
-
-    cause = run(DiagnoseRequest(logs=(str(tmp_path / "a.log"),), status=1)).cause
-
-    assert cause is not None
-    assert "host" not in cause.explanation
+    assert "host" not in cause_of(tmp_path, "httpx.ReadTimeout: timed out\n", 1).explanation
 
 
 def test_the_xids_that_are_faults_are_those_of_the_table_of_doctor() -> None:

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.diagnosis.log_end import prepare_in_background, prepared_rules, read_log_end
-from ci_doctor.diagnosis.log_rules import LogRule, Role
 from ci_doctor.diagnosis.log_text import Excerpt, marked
 from ci_doctor.diagnosis.open_log import open_log
 from ci_doctor.diagnosis.scan import scan, search_for
@@ -58,9 +57,6 @@ def test_the_end_of_a_log_that_is_being_bounded_shows_no_zeros(tmp_path: Path) -
     LogBound(log, 64 * 1024).finish()
 
 
-RULE = LogRule(id="own/bad", role=Role.CAUSE, literals=("went bad",), regex="went bad")
-
-
 def test_what_is_prepared_is_what_a_scan_takes(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text("OSError: [Errno 28] No space left on device\n")
@@ -100,10 +96,6 @@ def root_lines(text: str, fatal: str | None = None) -> Excerpt:
         return read_log_end(Path(log.name), fatal).excerpt
 
 
-def prefixed(prefix: str) -> str:
-    return "".join(f"{prefix}{line}\n" for line in TRACEBACK.splitlines())
-
-
 def test_the_exception_is_shown_with_the_innermost_frames_and_what_follows() -> None:
     excerpt = root_lines(TRACEBACK)
     assert (excerpt.line, excerpt.end_line) == (5, 10)
@@ -116,7 +108,8 @@ def test_the_exception_is_shown_with_the_innermost_frames_and_what_follows() -> 
     ["(EngineCore_DP0 pid=276) ERROR 11-07 05:29:04 [core.py:708] ", "\x1b[31m(worker)\x1b[0m "],
 )
 def test_a_logger_s_prefix_is_seen_through(prefix: str) -> None:
-    assert root_lines(prefixed(prefix)).line == 5
+    text = "".join(f"{prefix}{line}\n" for line in TRACEBACK.splitlines())
+    assert root_lines(text).line == 5
 
 
 def test_the_last_traceback_counts() -> None:
@@ -128,16 +121,12 @@ def test_the_last_traceback_counts() -> None:
     assert "torch.OutOfMemoryError: no libcudart" in root_lines(text).lines
 
 
-def test_a_traceback_that_points_to_another_is_passed_over() -> None:
-    text = TRACEBACK + TRACEBACK.replace(
-        "ImportError: no libcudart", "RuntimeError: init failed. See root cause above."
-    )
-    assert "ImportError: no libcudart" in root_lines(text).lines
+POINTER = "RuntimeError: See root cause above."
+POINTING = TRACEBACK.replace("ImportError: no libcudart", POINTER)
 
 
 def test_a_pointer_alone_is_better_than_nothing() -> None:
-    text = TRACEBACK.replace("ImportError: no libcudart", "RuntimeError: See root cause above.")
-    assert "RuntimeError: See root cause above." in root_lines(text).lines
+    assert POINTER in root_lines(POINTING).lines
 
 
 def test_without_a_traceback_the_last_lines_that_say_something_are_shown() -> None:
@@ -227,8 +216,7 @@ def test_the_root_line_is_never_cut_off() -> None:
 
 
 def test_the_root_line_is_that_of_the_traceback_that_was_chosen() -> None:
-    pointer = TRACEBACK.replace("ImportError: no libcudart", "RuntimeError: See root cause above.")
-    excerpt = root_lines(TRACEBACK.replace("cleaning up\n", "") + pointer)
+    excerpt = root_lines(TRACEBACK.replace("cleaning up\n", "") + POINTING)
     assert excerpt.lines[-1] == '  File "serve.py", line 20, in <module>', "frames of the next one"
     assert excerpt.root is not None
     assert excerpt.lines[excerpt.root] == "ImportError: no libcudart"

@@ -137,24 +137,13 @@ def test_an_example_is_tried_by_the_engine_that_reads_the_logs(tmp_path: Path) -
 
 def test_a_rule_with_the_id_of_one_of_ours_is_refused_when_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "rules.toml"
-    path.write_text(toml().replace("mine/broken-thing", "gpu/out-of-memory"))
+    path.write_text(toml(id='"gpu/out-of-memory"'))
 
     with pytest.raises(ConfigError, match=r"rules\.toml: gpu/out-of-memory: another rule has this"):
         load_rules((path,))
 
 
-GOOD = """\
-[[rule]]
-id = "team/licence-server"
-role = "cause"
-class = "network"
-literals = ["licence server"]
-regex = 'licence server (?P<name>\\S+) does not answer'
-explanation = "It does not answer."
-remedy = "Ask for it."
-match = ["licence server lic-7 does not answer after 30 s"]
-no_match = ["licence server lic-7 answered"]
-"""
+GOOD = toml(no_match='["a broken thing"]')
 
 
 def problems(text: str, tmp_path: Path) -> list[tuple[str, int | None]]:
@@ -173,16 +162,16 @@ def test_a_file_whose_examples_hold_passes(tmp_path: Path) -> None:
 
 
 def test_a_mistake_is_named_with_the_line_of_its_rule(tmp_path: Path) -> None:
-    second = GOOD.replace("team/", "other/").replace("lic-7 answered", "lic-7 does not answer")
+    second = toml(id='"mine/other"', no_match='["a broken thing 13"]')
 
     ((summary, line),) = problems(f"{GOOD}\n{second}", tmp_path)
 
     assert "no_match example" in summary
-    assert (summary.partition(":")[0], line) == ("other/licence-server", 13)
+    assert (summary.partition(":")[0], line) == ("mine/other", 13)
 
 
 def test_every_rule_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
-    first = GOOD.replace('"network"', '"netwrok"')
+    first = toml(class_='"netwrok"', no_match="[]")
     second = GOOD.replace("[[rule]]\n", '[[rule]]\nseverity = "high"\n')
 
     found = problems(first + second, tmp_path)
@@ -193,7 +182,7 @@ def test_every_rule_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("id_", ["python/traceback", "generic/last-output"])
 def test_a_rule_of_ours_keeps_its_id(tmp_path: Path, id_: str) -> None:
-    text = GOOD.replace("team/licence-server", id_)
+    text = toml(id=f'"{id_}"')
 
     assert "another rule has this id" in problems(text, tmp_path)[0][0]
 

@@ -48,18 +48,8 @@ def test_a_page_has_blocks_with_the_comment_above_them() -> None:
     assert page.links == ((8, "other.md#there"),)
 
 
-HEADINGS = """# A page
-
-## Once & again
-
-### <a id="a/b"></a>`a/b`
-
-## Once & again
-"""
-
-
 def test_anchors_follow_github() -> None:
-    assert anchors(parse_page("docs/page.md", HEADINGS)) == {
+    assert anchors(parse_page("docs/page.md", PAGE)) == {
         "a-page",
         "once--again",
         "once--again-1",
@@ -82,7 +72,7 @@ def test_anchors_follow_github() -> None:
     ],
 )
 def test_a_link_that_leads_nowhere_is_a_mistake(target: str, mistake: str) -> None:
-    page = parse_page("docs/page.md", HEADINGS)
+    page = parse_page("docs/page.md", PAGE)
 
     assert mistake in (mistake_in_link(page, target) or "")
 
@@ -91,7 +81,7 @@ def test_a_link_that_leads_nowhere_is_a_mistake(target: str, mistake: str) -> No
     "target", ["design.md#the-rooms", "#a/b", "../README.md", "https://a.org/"]
 )
 def test_a_link_that_leads_somewhere_is_none(target: str) -> None:
-    assert mistake_in_link(parse_page("docs/page.md", HEADINGS), target) is None
+    assert mistake_in_link(parse_page("docs/page.md", PAGE), target) is None
 
 
 @pytest.mark.parametrize(

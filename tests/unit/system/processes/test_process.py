@@ -4,7 +4,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -156,13 +156,15 @@ def test_an_exit_is_told_in_words(returncode: int, words: str) -> None:
     assert describe_exit(returncode) == words
 
 
+def child_of(
+    process: subprocess.Popen[bytes], ending: Callable[[int], ProcessEnding | None]
+) -> Child:
+    pidfd = os.pidfd_open(process.pid)
+    return Child(pid=process.pid, pidfd=pidfd, started_at=0.0, ending=ending)
+
+
 def test_a_child_that_lives_is_not_asked_about(process: subprocess.Popen[bytes]) -> None:
-    child = Child(
-        pid=process.pid,
-        pidfd=os.pidfd_open(process.pid),
-        started_at=0.0,
-        ending=lambda _: 1 / 0,  # type: ignore[arg-type, return-value]
-    )
+    child = child_of(process, lambda _: pytest.fail("asked"))
     assert child.returncode() is None
     assert child.peak_rss is None
     child.close()
@@ -175,31 +177,24 @@ def test_how_a_child_ended_is_asked_once(process: subprocess.Popen[bytes]) -> No
         asked.append(descriptor)
         return ProcessEnding(returncode=7, peak_rss=4096)
 
-    pidfd = os.pidfd_open(process.pid)
-    child = Child(pid=process.pid, pidfd=pidfd, started_at=0.0, ending=ending)
-    end(process, pidfd)
+    child = child_of(process, ending)
+    end(process, child.pidfd)
     assert (child.returncode(), child.wait(), child.peak_rss) == (7, 7, 4096)
-    assert asked == [pidfd]
+    assert asked == [child.pidfd]
     child.close()
 
 
 def test_an_ending_that_nobody_knows_is_none_and_hangs_nobody(
     process: subprocess.Popen[bytes],
 ) -> None:
-    pidfd = os.pidfd_open(process.pid)
-    child = Child(pid=process.pid, pidfd=pidfd, started_at=0.0, ending=lambda _: ProcessEnding())
-    end(process, pidfd)
+    child = child_of(process, lambda _: ProcessEnding())
+    end(process, child.pidfd)
     assert (child.wait(), child.returncode(), child.peak_rss) == (None, None, None)
     child.close()
 
 
 def test_closing_twice_closes_no_stranger(process: subprocess.Popen[bytes], tmp_path: Path) -> None:
-    child = Child(
-        pid=process.pid,
-        pidfd=os.pidfd_open(process.pid),
-        started_at=0.0,
-        ending=lambda _: ProcessEnding(),
-    )
+    child = child_of(process, lambda _: ProcessEnding())
     child.close()
     with (tmp_path / "other").open("w") as other:  # takes the number that the pidfd had
         child.close()

@@ -87,25 +87,6 @@ def test_what_holds_no_credential_stays_readable(line: str) -> None:
     assert list(token_spans(f"{line} and more".encode())) == []
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "curl x ",
-        "Bearer aaaaaaaaaaaaaaaaaaaaaaaaaaaa ",
-        "authorization: a ",
-        "cookie: a=",
-        "://a:",
-        "machine a login ",
-        "LS0tLS1CRUdJTiBQUklWQVRFIE",
-        '"auth":"AAAAAAAAAAAA',
-        "AccountKey=",
-        "a8Q~" + "a" * 30,
-    ],
-)
-def test_time_is_linear_in_the_length_of_a_hostile_log(piece: str) -> None:
-    assert_linear(lambda count: list(token_spans((piece * count).encode())), 4000)
-
-
 def test_each_pattern_holds_the_piece_that_leads_to_it() -> None:
     for piece, pattern in CREDENTIALS:
         flat = re.sub(rb"[\\?:()]", b"", pattern.pattern).lower()
@@ -372,6 +353,16 @@ def test_every_format_is_found_by_its_heads() -> None:
         (KEY[:400], 200),
         ("A" * 30 + "\n", 4000),
         ("A" * 30 + "\n-----END PRIVATE KEY-----\n", 60),
+        ("curl x ", 4000),
+        ("Bearer aaaaaaaaaaaaaaaaaaaaaaaaaaaa ", 4000),
+        ("authorization: a ", 4000),
+        ("cookie: a=", 4000),
+        ("://a:", 4000),
+        ("machine a login ", 4000),
+        ("LS0tLS1CRUdJTiBQUklWQVRFIE", 4000),
+        ('"auth":"AAAAAAAAAAAA', 4000),
+        ("AccountKey=", 4000),
+        ("a8Q~" + "a" * 30, 4000),
     ],
 )
 def test_time_is_linear_in_the_length_of_a_hostile_text(piece: str, size: int) -> None:
