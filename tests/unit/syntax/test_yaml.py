@@ -153,15 +153,6 @@ def test_no_text_raises(text: str) -> None:
 # Lines of a value, as lines of the file, by the style in which it is written.
 
 
-def lines_of(text: str) -> dict[str, int]:
-    """Each line of the value of `run` with its line in the file."""
-    document = compose(text).documents[0]
-    assert isinstance(document, MappingNode)
-    node = document.get("run")
-    assert isinstance(node, ScalarNode)
-    return dict(zip(node.value.split("\n"), scalar_lines(node, text), strict=True))
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -181,7 +172,8 @@ def lines_of(text: str) -> dict[str, int]:
     ],
 )
 def test_each_line_is_where_it_stands(text: str, expected: dict[str, int]) -> None:
-    found = lines_of(text)
+    node = scalar(text, "run")
+    found = dict(zip(node.value.split("\n"), scalar_lines(node, text), strict=True))
 
     assert {line: found[line] for line in expected if line} == {
         line: number for line, number in expected.items() if line
