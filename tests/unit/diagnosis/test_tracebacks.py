@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.diagnosis.tracebacks import ChainLink, Traceback, chains, root_of, tracebacks
+from tests.support.cases import cases
 from tests.support.diagnoses import cause_of, diagnosed
 
 WHOLE = (
@@ -208,60 +209,52 @@ TOLERATED_BY_ANOTHER = (
 CORE = f"(EngineCore pid=2) {ERROR}"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("texts", "named"),
-    [
-        pytest.param(
+    {
+        "a tolerated one is weaker than a later one": (
             [
                 _traceback("ValueError: a", before="plugin broken, falling back to the slow path"),
                 _traceback("ValueError: b"),
             ],
             "ValueError: b",
-            id="a tolerated one is weaker than a later one",
         ),
-        pytest.param(
+        "one logged as a warning is weaker": (
             [_traceback("ValueError: a", WARNING), _traceback("ValueError: b", ERROR)],
             f"{ERROR}ValueError: b",
-            id="one logged as a warning is weaker",
         ),
-        pytest.param(
+        "a request answered with an error is weaker than what ends the server": (
             [
                 _traceback("ValueError: a", before="ERROR:    Exception in ASGI application"),
                 _traceback("ValueError: b", before=FATAL),
             ],
             "ValueError: b",
-            id="a request answered with an error is weaker than what ends the server",
         ),
-        pytest.param(
+        "of processes that print the same the first counts": (
             [_traceback("ValueError: x", f"(Worker_TP{rank} pid={rank}) ") for rank in range(3)],
             "(Worker_TP0 pid=0) ValueError: x",
-            id="of processes that print the same the first counts",
         ),
-        pytest.param(
+        "a killed entrypoint does not hide the buffered traceback": (
             [KILLED_SHELL, _traceback("KeyError: 'rope_scaling'")],
             "KeyError: 'rope_scaling'",
-            id="a killed entrypoint does not hide the buffered traceback",
         ),
-        pytest.param(
+        "the inner exception of ray": (
             [_traceback(RAY), f"{FRAME}\n    step()\nValueError: expected 22, got 21\n"],
             "ValueError: expected 22, got 21",
-            id="the inner exception of ray",
         ),
-        pytest.param(
+        "what another process tolerates says nothing of this one": (
             [
                 TOLERATED_BY_ANOTHER,
                 _traceback("ValueError: b", CORE),
                 _traceback("ValueError: c", CORE),
             ],
             f"{CORE}ValueError: b",
-            id="what another process tolerates says nothing of this one",
         ),
-        pytest.param(
+        "a client without a server follows from what ended the server": (
             [f"{KILLED}\n", _traceback(REFUSED)],
             KILLED,
-            id="a client without a server follows from what ended the server",
         ),
-    ],
+    },
 )
 def test_of_all_lines_the_one_nearest_to_the_cause_is_named(
     tmp_path: Path, texts: list[str], named: str

@@ -11,6 +11,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.services.check import check_scripts, check_services, script_of
 from ci_doctor.services.ready import ReadySpec
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
+from tests.support.cases import cases
 
 
 def spec() -> ServiceSpec:
@@ -34,83 +35,51 @@ def test_a_service_without_a_fault_passes(tmp_path: Path) -> None:
     assert check_services({"a": spec()}, ["a"], context(tmp_path)) == ("a",)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("service", "told"),
-    [
-        pytest.param(
-            ServiceSpec(command="pyhton3 {port}"), "command not found: pyhton3", id="not-found"
-        ),
-        pytest.param(ServiceSpec(command="./serve {port}"), "there is no", id="no-such-path"),
-        pytest.param(ServiceSpec(command="/usr {port}"), "/usr is a directory", id="directory"),
-        pytest.param(ServiceSpec(command="A=1 sh {port}"), "env = { A = ... }", id="assignment"),
-        pytest.param(
-            ServiceSpec(command="sh {port} | tee log"), 'command = ["bash"', id="shell-words"
-        ),
-        pytest.param(ServiceSpec(command="sh '{port}"), "close the quotation", id="quotation"),
-        pytest.param(
-            ServiceSpec(command="", env={"P": "{port}"}), "its command is empty", id="empty"
-        ),
-        pytest.param(ServiceSpec(command=["sh", "a\0{port}"]), "NUL", id="nul"),
-        pytest.param(
-            ServiceSpec(command="sh {port}", env={"A=B": "1"}),
-            "environment variable",
-            id="variable",
-        ),
-        pytest.param(ServiceSpec(command="sh {port}", cwd="nowhere"), "cwd", id="cwd"),
-        pytest.param(ServiceSpec(command="sh"), "--port {port}", id="no-port"),
-        pytest.param(
+    {
+        "not-found": (ServiceSpec(command="pyhton3 {port}"), "command not found: pyhton3"),
+        "no-such-path": (ServiceSpec(command="./serve {port}"), "there is no"),
+        "directory": (ServiceSpec(command="/usr {port}"), "/usr is a directory"),
+        "assignment": (ServiceSpec(command="A=1 sh {port}"), "env = { A = ... }"),
+        "shell-words": (ServiceSpec(command="sh {port} | tee log"), 'command = ["bash"'),
+        "quotation": (ServiceSpec(command="sh '{port}"), "close the quotation"),
+        "empty": (ServiceSpec(command="", env={"P": "{port}"}), "its command is empty"),
+        "nul": (ServiceSpec(command=["sh", "a\0{port}"]), "NUL"),
+        "variable": (ServiceSpec(command="sh {port}", env={"A=B": "1"}), "environment variable"),
+        "cwd": (ServiceSpec(command="sh {port}", cwd="nowhere"), "cwd"),
+        "no-port": (ServiceSpec(command="sh"), "--port {port}"),
+        "no-port-in-url": (
             ServiceSpec(command="sh", ready="tcp://127.0.0.1:{port}"),
             "--port {port}",
-            id="no-port-in-url",
         ),
-        pytest.param(ServiceSpec(command="sh {port}", ready="gopher://x/"), "ready", id="scheme"),
-        pytest.param(
-            ServiceSpec(command="sh {port}", ready="exec:nosuch"),
-            "ready: command not found",
-            id="exec",
-        ),
-        pytest.param(
+        "scheme": (ServiceSpec(command="sh {port}", ready="gopher://x/"), "ready"),
+        "exec": (ServiceSpec(command="sh {port}", ready="exec:nosuch"), "ready: command not found"),
+        "liveness": (
             ServiceSpec(command="sh {port}", liveness="exec:nosuch"),
             "liveness: command not found",
-            id="liveness",
         ),
-        pytest.param(
-            ServiceSpec(command="sh {port}", liveness="log:x"), "about readiness", id="liveness-log"
-        ),
-        pytest.param(
-            ServiceSpec(command="sh {port}", stop_command="nosuch"),
-            "stop_command: command",
-            id="stop",
-        ),
-        pytest.param(ServiceSpec(command="sh {port}", fatal="("), "regular expression", id="fatal"),
-        pytest.param(ServiceSpec(command="sh {port}", log_limit="much"), "no size", id="log-limit"),
-        pytest.param(
-            ServiceSpec(command="sh {port}", fatal_grace="soon"), "not a duration", id="fatal-grace"
-        ),
-        pytest.param(
+        "liveness-log": (ServiceSpec(command="sh {port}", liveness="log:x"), "about readiness"),
+        "stop": (ServiceSpec(command="sh {port}", stop_command="nosuch"), "stop_command: command"),
+        "fatal": (ServiceSpec(command="sh {port}", fatal="("), "regular expression"),
+        "log-limit": (ServiceSpec(command="sh {port}", log_limit="much"), "no size"),
+        "fatal-grace": (ServiceSpec(command="sh {port}", fatal_grace="soon"), "not a duration"),
+        "authorization": (
             ServiceSpec(
                 command="sh {port}", ready=ReadySpec(http="/", authorization="NO_SUCH_KEY")
             ),
             "NO_SUCH_KEY, which is not set",
-            id="authorization",
         ),
-        pytest.param(
+        "further-port": (
             ServiceSpec(
                 command="sh {port}", ports=["http"], ready="http://127.0.0.1:{vllm.http.port}/"
             ),
             "its probe uses {vllm.http.port}, but neither its command nor its env holds it",
-            id="further-port",
         ),
-        pytest.param(
-            ServiceSpec(command="sh {port}", ports=["a.b"]), "cannot name a port", id="port-name"
-        ),
-        pytest.param(
-            ServiceSpec(command="sh {port}", start_timeout="soon"), "not a duration", id="duration"
-        ),
-        pytest.param(
-            ServiceSpec(command="sh {port}", start_timeout=0), "no time to start", id="zero"
-        ),
-    ],
+        "port-name": (ServiceSpec(command="sh {port}", ports=["a.b"]), "cannot name a port"),
+        "duration": (ServiceSpec(command="sh {port}", start_timeout="soon"), "not a duration"),
+        "zero": (ServiceSpec(command="sh {port}", start_timeout=0), "no time to start"),
+    },
 )
 def test_what_cannot_work_is_told_before_anything_starts(
     tmp_path: Path, service: ServiceSpec, told: str
