@@ -9,7 +9,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,21 +29,14 @@ _LEADER = (
 class ControllingTerminal:
     """`words` run on a terminal of `columns`; `written` is all that the terminal got."""
 
-    def __init__(
-        self,
-        words: Sequence[str],
-        *,
-        cwd: Path,
-        env: Mapping[str, str | None] | None = None,
-        columns: int = 80,
-    ) -> None:
+    def __init__(self, words: Sequence[str], *, cwd: Path, columns: int = 80) -> None:
         self.written = b""
         self._leader, follower = os.openpty()
         self.resize(columns)
         self.process = subprocess.Popen(
             [sys.executable, "-c", _LEADER, *words],
             cwd=cwd,
-            env=environment({"TERM": "xterm", **(env or {})}),
+            env=environment({"TERM": "xterm"}),
             stdin=follower,
             stdout=follower,
             stderr=follower,

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 FAILURE = '<failure message="AssertionError: assert 3 == 4" type="AssertionError">text</failure>'
 
 
-def junit(outcomes: Mapping[str, bool], at: str = "2026-11-03T10:00:00+00:00") -> str:
+def junit(outcomes: Mapping[str, bool]) -> str:
     """A file as pytest writes it: from a test of `tests.test_a` to whether it passed."""
-    return junit_of(list(outcomes.items()), at)
+    return junit_of(list(outcomes.items()))
 
 
 def junit_of(outcomes: Sequence[tuple[str, bool]], at: str = "2026-11-03T10:00:00+00:00") -> str:

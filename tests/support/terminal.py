@@ -12,18 +12,13 @@ from collections.abc import Mapping, Sequence
 
 from tests.support.cli import environment
 
-ROWS = 24
+ROWS, COLUMNS = 24, 80
 
 
-def on_terminal(
-    program: str,
-    *arguments: str,
-    columns: int = 80,
-    env: Mapping[str, str | None] | None = None,
-) -> str:
+def on_terminal(program: str, *arguments: str, env: Mapping[str, str | None] | None = None) -> str:
     """Everything that the Python `program` writes to a terminal which is its stderr."""
     leader, follower = os.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     process = subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
         env=environment({"TERM": "xterm", "CI": None, "NO_COLOR": None, **(env or {})}),

@@ -56,11 +56,11 @@ def install_wheel(wheel: Path, site: Path) -> None:
     )
 
 
-def add_package(site: Path, name: str, version: str, *, text: str = "", headers: str = "") -> Path:
+def add_package(site: Path, name: str, version: str, *, text: str = "") -> Path:
     """Install a package of one module; the module's file."""
     module = f"{name.replace('-', '_')}/__init__.py"
     files = {module: text or f"VERSION = {version!r}\n"}
-    wheel = build_wheel(site.parent / "wheels", name.replace("-", "_"), version, files, headers)
+    wheel = build_wheel(site.parent / "wheels", name.replace("-", "_"), version, files)
     install_wheel(wheel, site)
     return site / module
 

@@ -47,7 +47,7 @@ def use(compiled: int, seconds: float = 0.0, source: str = "file times", **more:
         "two that took as long as all": (use(2, 18.0), COLD, "inert", None),
         "two that took a part of it": (use(2, 8.0), COLD, "partly", None),
         "two times of a log": (use(3, 2.0, "log"), cost(20.0, 22, "log"), "partly", 18.0),
-        "times of two sources": (use(3, 2.0, "log"), COLD, "partly", None),
+        "times of two sources": (use(1, 2.0, "log"), COLD, "paid", None),
         "more than a third, by a log": (
             use(8, 6.0, "log", restored=18, read=18),
             cost(15.0, 18, "log"),

@@ -77,6 +77,7 @@ def test_the_directory_that_vllm_made_beside_the_restored_one_is_named_with_the_
     chosen = vllm.root / "bbbb" / "rank_0_0" / "backbone"
     assert effect.reason == f"restored, but the library chose another directory: {chosen}"
     assert effect.causes == ("env.VLLM_USE_V1 1 -> 0",)
+    assert effect.compiled == 1, "a graph in vLLM's own format"
 
 
 def test_the_log_alone_is_enough(vllm: Vllm, tmp_path: Path) -> None:
@@ -95,12 +96,6 @@ def test_a_second_model_beside_a_restored_one_that_is_used_is_no_other_choice(vl
     vllm.write("bbbb", {"VLLM_USE_V1": "0"}, RESTORED_NS + 1)
 
     assert "another directory" not in vllm.effect().reason
-
-
-def test_a_graph_in_vllms_own_format_counts_as_compiled(vllm: Vllm) -> None:
-    vllm.write("bbbb", {"VLLM_USE_V1": "0"}, RESTORED_NS + 1)
-
-    assert vllm.effect().compiled == 1
 
 
 def test_factors_that_cannot_be_read_are_no_cause(vllm: Vllm) -> None:

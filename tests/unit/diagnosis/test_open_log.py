@@ -40,6 +40,13 @@ def lines_of(name: str) -> list[bytes]:
     return content.splitlines()
 
 
+def lines_in(folder: Path, content: bytes) -> list[bytes]:
+    """Those of a log of this content, whose name tells nothing."""
+    path = folder / "log"
+    path.write_bytes(content)
+    return lines_of(str(path))
+
+
 FORMS: dict[str, bytes] = {
     "plain": TEXT.encode(),
     "byte-order-mark": TEXT.encode("utf-8-sig"),
@@ -60,10 +67,7 @@ FORMS: dict[str, bytes] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_log_is_read_in_every_form_whatever_its_name(form: str, tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(FORMS[form])
-
-    assert lines_of(str(path)) == LINES
+    assert lines_in(tmp_path, FORMS[form]) == LINES
 
 
 @pytest.mark.parametrize("form", ["plain", "gzip", "utf-16-le-mark"])
@@ -168,11 +172,9 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize("kind", UNREADABLE)
 def test_what_is_no_log_is_unreadable_with_a_reason(kind: str, tmp_path: Path) -> None:
     content, reason = UNREADABLE[kind]
-    path = tmp_path / "log"
-    path.write_bytes(content)
 
     with pytest.raises(UnreadableLogError, match=reason):
-        lines_of(str(path))
+        lines_in(tmp_path, content)
 
 
 READABLE = {
@@ -186,10 +188,7 @@ READABLE = {
 
 @pytest.mark.parametrize("kind", READABLE)
 def test_an_odd_log_is_no_binary(kind: str, tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(READABLE[kind])
-
-    assert lines_of(str(path)) == READABLE[kind].splitlines()
+    assert lines_in(tmp_path, READABLE[kind]) == READABLE[kind].splitlines()
 
 
 def test_a_part_that_was_freed_at_the_start_is_not_read(tmp_path: Path) -> None:
@@ -208,11 +207,9 @@ def test_zstd_without_its_library_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    path = tmp_path / "log.zst"
-    path.write_bytes(FORMS["zstd"])
 
     with pytest.raises(UnreadableLogError, match=r"ci-doctor-toolkit\[fast-logs\]"):
-        lines_of(str(path))
+        lines_in(tmp_path, FORMS["zstd"])
 
 
 @pytest.mark.integration
@@ -252,11 +249,9 @@ def test_a_log_that_is_missing_or_forbidden_raises_what_the_system_says(tmp_path
 
 
 def test_no_descriptor_is_left(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(FORMS["gzip-of-utf-16"])
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
-    lines_of(str(path))
+    lines_in(tmp_path, FORMS["gzip-of-utf-16"])
 
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 

@@ -4,11 +4,23 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.diagnosis.log_rules import Role
+from ci_doctor.diagnosis.log_rules import LogRule, Role
+from ci_doctor.diagnosis.log_text import CleanLine, TextLine
 from ci_doctor.diagnosis.rank import Candidate, calibration, features, probability, rank
 from ci_doctor.diagnosis.tracebacks import ExceptionStanding
-from tests.support.candidates import a_candidate as candidate
 from tests.support.diagnoses import diagnosed
+
+
+def candidate(line: int, role: Role = Role.CAUSE, **fields: Any) -> Candidate:
+    """A candidate in that line of the first log, by a rule of that role; `fields` are its own."""
+    values: dict[str, Any] = {
+        "log": 0,
+        "line": TextLine(line, line * 10, b"x"),
+        "clean": CleanLine(text="x", message="x"),
+        "rule": LogRule(id=f"a/{role}", role=role, literals=("x",), regex="x"),
+        "fields": {},
+    }
+    return Candidate(**{**values, **fields})
 
 
 @pytest.mark.parametrize(

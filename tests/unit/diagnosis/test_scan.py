@@ -25,9 +25,12 @@ RULES = RuleSet(
 )
 
 
-def scanned(path: Path, rules: RuleSet = RULES) -> Scan:
+def scanned(folder: Path, content: bytes) -> Scan:
+    """What the rules hit in a log of this content."""
+    path = folder / "log"
+    path.write_bytes(content)
     with open_log(str(path)) as log:
-        return scan(log, rules)
+        return scan(log, RULES)
 
 
 def numbers(result: Scan) -> list[int]:
@@ -35,12 +38,9 @@ def numbers(result: Scan) -> list[int]:
 
 
 def test_a_hit_has_its_line_and_its_fields(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(
-        b"fine\r\n2026-11-22T09:00:00Z \x1b[31mdisk is broken\x1b[0m\r\nit is not brok en\n"
-    )
+    line = b"2026-11-22T09:00:00Z \x1b[31mdisk is broken\x1b[0m\r\n"
 
-    hits = scanned(path).hits
+    hits = scanned(tmp_path, b"fine\r\n" + line + b"it is not brok en\n").hits
 
     assert [(hit.line.number, hit.fields, hit.clean.message) for hit in hits] == [
         (2, {"what": "disk"}, "disk is broken")
@@ -48,19 +48,17 @@ def test_a_hit_has_its_line_and_its_fields(tmp_path: Path) -> None:
 
 
 def test_lines_are_numbered_right_over_many_blocks(tmp_path: Path) -> None:
-    path = tmp_path / "log"
     ordinary = b"x" * 99 + b"\n"
     count = 3 * BLOCK_BYTES // len(ordinary)
-    path.write_bytes(ordinary * count + b"disk is broken\n" + ordinary * count + b"cpu is broken")
+    content = ordinary * count + b"disk is broken\n" + ordinary * count + b"cpu is broken"
 
-    assert numbers(scanned(path)) == [count + 1, 2 * count + 2]
+    assert numbers(scanned(tmp_path, content)) == [count + 1, 2 * count + 2]
 
 
 def test_the_segment_of_a_progress_bar_with_the_hit_counts(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(b"one\n" + b" 10%\r 20%\rdisk is broken\r 30%\r" * 50_000 + b"done\nlast\n")
+    bar = b" 10%\r 20%\rdisk is broken\r 30%\r" * 50_000
 
-    result = scanned(path)
+    result = scanned(tmp_path, b"one\n" + bar + b"done\nlast\n")
 
     assert result.counts == {"a/broken": 50_000}
     assert set(numbers(result)) == {2}
@@ -85,32 +83,28 @@ def test_a_hit_deep_in_a_long_line_is_shown_with_what_is_around_it(
 
 
 def test_the_middle_of_a_long_line_is_no_start_of_a_line(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(b"disk is broken " * 10_000)
+    hits = scanned(tmp_path, b"disk is broken " * 10_000).hits
 
-    assert [hit.line.offset for hit in scanned(path).hits] == [0]
+    assert [hit.line.offset for hit in hits] == [0]
 
 
 def test_every_rule_keeps_its_first_and_last_hits_and_counts_all(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_text("".join(f"disk is broken {number}\n" for number in range(1, 5_001)))
+    content = b"".join(b"disk is broken %d\n" % number for number in range(1, 5_001))
 
-    result = scanned(path)
+    result = scanned(tmp_path, content)
 
     assert result.counts == {"a/broken": 5_000}
     assert numbers(result) == [*range(1, 201), *range(4_801, 5_001)]
 
 
 def test_a_repeated_error_keeps_the_time_of_each_line(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_text(
-        "2026-11-22T09:00:00.0000000Z disk is broken\n"
-        "2026-11-22T09:00:01.5000000Z disk is broken\n"
-        "2026-11-22T09:00:02.5000000Z disk is fine\n"
-        "disk is broken\n"
+    result = scanned(
+        tmp_path,
+        b"2026-11-22T09:00:00.0000000Z disk is broken\n"
+        b"2026-11-22T09:00:01.5000000Z disk is broken\n"
+        b"2026-11-22T09:00:02.5000000Z disk is fine\n"
+        b"disk is broken\n",
     )
-
-    result = scanned(path)
 
     assert result.counts == {"a/broken": 3}
     assert [(hit.line.number, hit.clean.time, hit.clean.message) for hit in result.hits] == [
@@ -121,11 +115,11 @@ def test_a_repeated_error_keeps_the_time_of_each_line(tmp_path: Path) -> None:
 
 
 def test_marks_that_stand_in_ordinary_lines_count_near_other_hits_only(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    far = "=== RUN   TestFar\n" + "x\n" * 50_000
-    path.write_text(far + "=== RUN   TestNear\ndisk is broken\n")
+    far = b"=== RUN   TestFar\n" + b"x\n" * 50_000
 
-    assert [hit.clean.message for hit in scanned(path).hits] == [
+    hits = scanned(tmp_path, far + b"=== RUN   TestNear\ndisk is broken\n").hits
+
+    assert [hit.clean.message for hit in hits] == [
         "=== RUN   TestNear",
         "disk is broken",
     ]

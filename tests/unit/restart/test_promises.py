@@ -61,10 +61,6 @@ def judged(observation: Observation, terms: Terms = FREE) -> tuple[Verdict | Non
     return conclusion.verdict, rules
 
 
-def test_the_same_answers_pass_without_a_word() -> None:
-    assert restarted(WORDS, WORDS) == (Verdict.PASS, [])
-
-
 @pytest.mark.parametrize("blank", ["", " \n"])
 @pytest.mark.parametrize("places", [range(5), (2,)])
 def test_an_answer_that_lost_its_words_is_a_failure(blank: str, places: Sequence[int]) -> None:

@@ -2,6 +2,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs, to_builtins
@@ -31,6 +32,15 @@ from tests.unit.restart.observations import GOOD, PHASES, TERMS, seen
 
 def phases(**changes: Counts) -> dict[Phase, Counts]:
     return {**PHASES, **{Phase[name.upper()]: counts for name, counts in changes.items()}}
+
+
+ENGINE = NamedProcess(pid=9, name="engine")
+UNMET = ConditionResult(label="/x", after_s=None, problem="no")
+
+
+def released(**fields: Any) -> Observation:
+    """A restart of whose worker no more than this was seen to be released."""
+    return seen(released=Released(port=8000, **fields))
 
 
 def failure(service: str, kind: FailureKind = FailureKind.DIED) -> ServiceFailure:
@@ -69,39 +79,16 @@ def test_a_restart_that_keeps_every_promise_passes() -> None:
         (seen(phases=phases(outage=Counts(hung=1))), "hung-requests"),
         (seen(phases=phases(recovery=Counts(hung=1))), "hung-requests"),
         (seen(phases=phases(after=Counts(ok=7, hung=1, rate=7.0))), "hung-requests"),
-        (
-            seen(released=Released(port=8000, port_owner="x", tree_s=0.1, memory_s=0.1)),
-            "port-not-released",
-        ),
-        (
-            seen(
-                released=Released(
-                    port=8000, port_s=0.1, processes=(NamedProcess(pid=9, name="engine"),)
-                )
-            ),
-            "tree-not-released",
-        ),
+        (released(port_owner="x", tree_s=0.1, memory_s=0.1), "port-not-released"),
+        (released(port_s=0.1, processes=(ENGINE,)), "tree-not-released"),
         (seen(refused=True), "tree-not-released"),
-        (
-            seen(
-                released=Released(
-                    port=8000, port_s=0.1, tree_s=0.1, memory_left=("/dev/shm/x still takes 4 MiB",)
-                )
-            ),
-            "memory-not-released",
-        ),
+        (released(port_s=0.1, tree_s=0.1, memory_left=("/dev/shm/x",)), "memory-not-released"),
         (seen(failures=(failure("router"),), phases=phases(after=Counts())), "other-died"),
         (seen(failures=(failure("worker"),)), "not-recovered"),
         # A cause outside is no excuse after the kill.
         (seen(failures=(failure("worker", FailureKind.OUTSIDE),)), "not-recovered"),
         (seen(ready_s=None, recovered_s=None, not_ready="HTTP status 503"), "not-recovered"),
-        (
-            seen(
-                recovered_s=None,
-                conditions=(ConditionResult(label="/x", after_s=None, problem="no"),),
-            ),
-            "not-recovered",
-        ),
+        (seen(recovered_s=None, conditions=(UNMET,)), "not-recovered"),
         (seen(no_longer_ready="worker is not ready any more: refused"), "not-recovered"),
         (seen(phases=phases(after=Counts(ok=7, failed=1, rate=7.0))), "lost-after"),
         # Requests that fail are not told twice, as slowness too.
@@ -155,13 +142,7 @@ def test_hung_requests_of_the_baseline_are_no_fault_of_the_restart() -> None:
         (Observation(requests=4), Verdict.VOID),
         (Observation(requests=4, phases={Phase.BASELINE: Counts(failed=4)}), Verdict.VOID),
         (Observation(requests=4, phases={Phase.BASELINE: Counts(ok=3, failed=1)}), Verdict.VOID),
-        (
-            Observation(
-                requests=4,
-                unready_before=(ConditionResult(label="/x", after_s=None, problem="no"),),
-            ),
-            Verdict.VOID,
-        ),
+        (Observation(requests=4, unready_before=(UNMET,)), Verdict.VOID),
         (Observation(requests=4, failures=(failure("router"),)), Verdict.FAILED),
         (
             Observation(requests=4, failures=(failure("router", FailureKind.OUTSIDE),)),

@@ -155,10 +155,6 @@ def test_many_processes_are_named_in_short() -> None:
     assert finding.severity is Severity.NOTE
 
 
-def test_a_calm_stop_finds_nothing() -> None:
-    assert list(stop_findings(StopResult(duration_s=0.1))) == []
-
-
 def thing(name: str, *services: str, **fields: Any) -> LeftThing:
     kind = LeftKind.SHARED_MEMORY
     fields = {"why": "held by it", "remedy": removal(kind, name), **fields}
@@ -192,10 +188,6 @@ def test_what_a_strict_service_leaves_is_an_error_of_its_own() -> None:
     strict, other = leak_findings(left)
     assert (strict.severity, strict.remedy) == (Severity.ERROR, "rm b")
     assert (other.severity, other.remedy) == (Severity.WARNING, "rm a")
-
-
-def test_what_goes_with_a_directory_of_ours_needs_no_command() -> None:
-    assert removal(LeftKind.TEMPORARY_FILE, "/tmp/ci-doctor-tmp.start.abcdefgh/x") is None
 
 
 def test_what_a_strict_service_hides_is_an_error() -> None:
@@ -232,8 +224,10 @@ def test_the_table_has_a_row_for_each_service_and_kind_and_counts_the_rest() -> 
     ]
 
 
-def test_system_v_objects_are_removed_by_id() -> None:
+def test_each_kind_of_thing_has_the_command_that_removes_it() -> None:
     assert removal(LeftKind.SYSV_SHARED_MEMORY, "5") == "ipcrm -m 5"
     assert removal(LeftKind.SYSV_SEMAPHORES, "5") == "ipcrm -s 5"
     assert removal(LeftKind.SYSV_QUEUE, "5") == "ipcrm -q 5"
     assert removal(LeftKind.TEMPORARY_DIRECTORY, "/tmp/x") == "rm -r /tmp/x"
+    # It goes with a directory of ours.
+    assert removal(LeftKind.TEMPORARY_FILE, "/tmp/ci-doctor-tmp.start.abcdefgh/x") is None

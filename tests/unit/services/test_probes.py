@@ -147,12 +147,6 @@ def test_an_answer_of_200_to_299_is_ready(first_line: bytes) -> None:
     assert server.requests[0].startswith(b"GET /health?x=1 HTTP/1.1\r\nHost: 127.0.0.1:")
 
 
-def test_a_server_that_is_loading_is_asked_again() -> None:
-    seen, server = ask([BUSY, b"", b"rubbish\n", OK])
-    assert seen is None
-    assert len(server.requests) == 4
-
-
 def test_what_becomes_ready_is_noticed_within_100_ms() -> None:
     seen, server = ask([BUSY] * 30 + [OK])
     assert seen is None
@@ -461,10 +455,14 @@ def test_what_holds_too_short_is_told() -> None:
     assert (seen or "").endswith("and must be for 60 s")
 
 
-def test_what_is_seen_on_the_way_is_told() -> None:
+def test_a_server_that_is_loading_is_asked_again_and_what_is_seen_on_the_way_is_told() -> None:
     told: list[str] = []
-    assert ask([BUSY, b"", OK], on_answer=told.append)[0] is None
-    assert told == ["HTTP status 503", "the connection was closed without an answer"]
+    assert ask([BUSY, b"", b"rubbish\n", OK], on_answer=told.append)[0] is None
+    assert told == [
+        "HTTP status 503",
+        "the connection was closed without an answer",
+        "the answer is not HTTP",
+    ]
 
 
 # --- files and logs ---

@@ -55,8 +55,6 @@ def test_an_end_that_nobody_knows_is_told_as_such(tmp_path: Path) -> None:
         ("file:x", {"pids": (0,)}, "names no process"),
         ("file:x", {"pids": (-1,)}, "names no process"),
         ("file:x", {"pids": (2**22 + 1,)}, "names no process"),
-        ("file:x", {"pids": (2**31,)}, "names no process"),
-        ("file:x", {"pids": (99_999_999_999,)}, "names no process"),
         ("file:x", {"pids": (2**64,)}, "names no process"),
         ("file:x", {"pids": (1,)}, "first process"),
         ("file:x", {"pids": (os.getpid(),)}, "ci-doctor itself"),

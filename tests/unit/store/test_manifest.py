@@ -9,13 +9,11 @@ from msgspec.structs import replace
 
 from ci_doctor.store.manifest import (
     FRAME_BYTES,
-    SCHEMA,
     ColdCost,
     FileEntry,
     FilePiece,
     IdentityTier,
     Manifest,
-    Origin,
     PackReference,
     StoredFrame,
     check_manifest,
@@ -27,6 +25,7 @@ from ci_doctor.store.manifest import (
     path_fault,
 )
 from ci_doctor.store.objects import DamagedError, LimitError, StoreLimits
+from tests.support.saved_manifests import saved_manifest
 from tests.support.saved_trees import TIER
 
 DIGEST = "0" * 64
@@ -40,21 +39,7 @@ ENTRY = FileEntry(
 )
 FRAME = StoredFrame(pack=0, offset=0, bytes=100, raw_bytes=10, digest=DIGEST)
 PACK = PackReference(scope="local", digest=DIGEST, bytes=100)
-MANIFEST = Manifest(
-    schema=SCHEMA,
-    family="triton",
-    hard=TIER,
-    path=TIER,
-    soft=TIER,
-    root="/cache",
-    created_ms=1,
-    expires_ms=2,
-    origin=Origin(tool="0.1"),
-    cold=None,
-    packs=(PACK,),
-    frames=(FRAME,),
-    files=(ENTRY,),
-)
+MANIFEST = saved_manifest(1, 2, hard=TIER, packs=(PACK,), frames=(FRAME,), files=(ENTRY,))
 PACK_OF_8_MIB = replace(PACK, bytes=8 << 20)
 BOMB = replace(FRAME, bytes=1000, raw_bytes=FRAME_BYTES)
 NOISE = replace(FRAME, offset=1000, bytes=FRAME_BYTES, raw_bytes=FRAME_BYTES)
