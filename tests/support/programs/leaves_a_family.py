@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""[PORT] [--die] [--polite]: starts four processes, each harder to find, says their pids and its own in a line of JSON, then waits.
+"""[PORT] [--die]: starts four processes, each harder to find, says their pids and its own in a line of JSON, then waits.
 
 One stays in our process group, one calls setsid, one forks twice, one forks twice and clears its environment. They
-ignore SIGINT and SIGTERM unless --polite. With --die the program ends with code 3 and leaves them, with PORT it listens.
+ignore SIGINT and SIGTERM. With --die the program ends with code 3 and leaves them, with PORT it listens.
 """
 
 import json
@@ -11,9 +11,8 @@ import signal
 import socket
 import sys
 
-if "--polite" not in sys.argv:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 reading, writing = os.pipe()
 
 
