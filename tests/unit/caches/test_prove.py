@@ -32,16 +32,8 @@ class Vllm:
         installed = tuple(
             InstalledFile(path=path, bytes=1, mtime_ns=OLD_NS, digest="") for path in files
         )
-        keep_receipt(
-            self.state,
-            receipt(
-                self.root,
-                family="vllm",
-                files=installed,
-                installed=len(installed),
-                installed_ns=RESTORED_NS,
-            ),
-        )
+        fields = {"family": "vllm", "files": installed, "installed": len(installed)}
+        keep_receipt(self.state, receipt(self.root, installed_ns=RESTORED_NS, **fields))
 
     def write(self, key: str, environment: dict[str, str], at_ns: int) -> list[str]:
         directory = self.root / key / "rank_0_0" / "backbone"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.caches.families import FAMILIES
 from ci_doctor.caches.judge import Tiers
@@ -22,12 +23,12 @@ from ci_doctor.caches.trusted_store import (
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.facts.cache import RestoredCache
 from ci_doctor.store.directory_store import DirectoryStore
-from ci_doctor.store.manifest import ManifestHeader, Origin
 from ci_doctor.store.objects import StoreError
 from ci_doctor.store.save import SaveRules, save_tree
 from ci_doctor.store.transfer import Deadline
 from ci_doctor.store.trust import TrustPolicy, TrustRules
 from tests.support.saved_manifests import receipt
+from tests.support.saved_trees import header
 
 HERE = Identity.of({"package.triton": "3.9.0"})
 NONE = Identity.of({})
@@ -75,18 +76,10 @@ def save(folder: Path, content: str, created_ms: int) -> None:
     tree = folder / content
     (tree / "kernel").mkdir(parents=True)
     (tree / "kernel" / "a.cubin").write_text(content)
-    header = ManifestHeader(
-        family="triton",
-        hard=tier_of(HERE),
-        path=tier_of(NONE),
-        soft=tier_of(NONE),
-        root=str(tree),
-        created_ms=created_ms,
-        expires_ms=NOW * 2,
-        origin=Origin(tool="0"),
-    )
+    tiers = {"hard": tier_of(HERE), "path": tier_of(NONE), "soft": tier_of(NONE)}
+    saved = replace(header(tree), created_ms=created_ms, expires_ms=NOW * 2, **tiers)
     rules = SaveRules(scope="local", deadline=Deadline(60))
-    save_tree(DirectoryStore(folder / "store"), tree, header, rules)
+    save_tree(DirectoryStore(folder / "store"), tree, saved, rules)
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,10 @@ from ci_doctor.model.facts.preparing import ExplainFacts
 from tests.support.diagnoses import diagnosed
 
 
-def rule(name: str, literal: str, regex: str, role: Role = Role.ERROR) -> LogRule:
-    return LogRule(id=name, role=role, literals=(literal,), regex=regex)
+def rule(
+    name: str, literal: str, regex: str, role: Role = Role.ERROR, next_line: str | None = None
+) -> LogRule:
+    return LogRule(id=name, role=role, literals=(literal,), regex=regex, next_line=next_line)
 
 
 RULES = RuleSet(
@@ -190,17 +192,9 @@ def test_a_kill_alone_is_no_proof_that_memory_ran_out(tmp_path: Path, line: str)
     assert cause is None or cause.class_ is None
 
 
-RULES_OF_HEADER_LINES = RuleSet(
-    [
-        LogRule(
-            id="runner/failures",
-            role=Role.FAILURE,
-            literals=("Failures:",),
-            regex="^Failures:$",
-            next_line=r"^\s*1\) (?P<test>.+)",
-        )
-    ]
-)
+FIRST_ENTRY = r"^\s*1\) (?P<test>.+)"
+HEADER = rule("runner/failures", "Failures:", "^Failures:$", Role.FAILURE, FIRST_ENTRY)
+RULES_OF_HEADER_LINES = RuleSet([HEADER])
 
 
 def named(folder: Path, *lines: str) -> tuple[Hit, ...]:

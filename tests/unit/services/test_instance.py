@@ -3,11 +3,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from ci_doctor.model.facts.launch import FailureKind, NamedProcess, ServiceFailure, ServiceRun
 from ci_doctor.model.outcome import Verdict
-from ci_doctor.services.instance import EventKind, RunningService, ServiceEvent, Starts
+from ci_doctor.services.instance import EventKind, ServiceEvent, Starts
 from ci_doctor.services.ready import parse_ready
+from tests.unit.services.test_launch import running
 
 
 @pytest.mark.parametrize(
@@ -23,17 +25,8 @@ from ci_doctor.services.ready import parse_ready
 def test_a_service_is_shown_by_the_address_at_which_it_was_probed(
     ready: str, address: str | None
 ) -> None:
-    service = RunningService(
-        name="kv",
-        pid=1,
-        started=1,
-        start=1,
-        probe=parse_ready(ready, 8000, directory=Path()),
-        port=8000,
-        log=Path("log"),
-        command=("redis-server",),
-    )
-    assert service.address == address
+    probe = parse_ready(ready, 8000, directory=Path())
+    assert structs.replace(running("kv", 8000), probe=probe).address == address
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,7 @@
 import asyncio
 import os
 import socket
-import subprocess
 import sys
-import textwrap
 import threading
 import time
 from collections.abc import Iterator
@@ -12,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.errors import InfraError
+from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.machine.gpus import GpuMemory, check_gpu_library, read_gpu_memory
 from ci_doctor.services.ports import gpu_memory_held, port_held
 
@@ -123,21 +121,14 @@ def test_whoever_still_listens_is_named() -> None:
 # --- GPU memory ---
 
 
-def test_without_nvidia_s_library_the_question_is_a_usage_error() -> None:
-    program = textwrap.dedent("""
-        import sys
-        sys.modules["pynvml"] = None  # what an import statement finds where there is no such module
-        from ci_doctor.errors import UsageError
-        from ci_doctor.machine.gpus import check_gpu_library
-        try:
-            check_gpu_library()
-        except UsageError as error:
-            print(error.message, error.hint)
-    """)
-    seen = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
-    )
-    assert "which is not installed pip install 'ci-doctor-toolkit[gpu]'" in seen.stdout
+def test_without_nvidia_s_library_the_question_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # What an import statement finds where there is no such module.
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    with pytest.raises(UsageError, match=r"which is not installed$") as caught:
+        check_gpu_library()
+    assert caught.value.hint == "pip install 'ci-doctor-toolkit[gpu]'"
 
 
 def test_a_machine_without_a_driver_cannot_answer(gpus: Gpus) -> None:
