@@ -4,6 +4,7 @@
 import json
 import random
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -156,10 +157,13 @@ def with_answer(text: str, at: int = 3) -> tuple[str, ...]:
     return (*KEYS[:at], text, *KEYS[at + 1 :])
 
 
+LOST = with_answer("lost")
+
+
 @pytest.mark.parametrize(
     "after",
     [
-        [with_answer("lost"), with_answer("lost")],
+        [LOST, LOST],
         [with_answer("stale"), with_answer("other")],
         [tuple(reversed(KEYS)), tuple(reversed(KEYS))],
     ],
@@ -177,25 +181,15 @@ def test_an_answer_on_which_fresh_starts_agreed_and_that_no_pass_after_gives_is_
     ("controls", "before", "after", "rules"),
     {
         "kept": ([KEYS, KEYS], [KEYS, KEYS], [KEYS, KEYS], []),
-        "one-pass-has-it": (
-            [KEYS, KEYS],
-            [KEYS, KEYS],
-            [with_answer("lost"), KEYS],
-            ["changed-answers"],
-        ),
+        "one-pass-has-it": ([KEYS, KEYS], [KEYS, KEYS], [LOST, KEYS], ["changed-answers"]),
         "a-control-start-differs": (
             [with_answer("cold"), KEYS],
             [KEYS, KEYS],
-            [with_answer("lost"), with_answer("lost")],
+            [LOST, LOST],
             ["starts-differ", "changed-answers"],
         ),
-        "too-few-control-starts": (
-            [KEYS],
-            [KEYS, KEYS],
-            [with_answer("lost"), with_answer("lost")],
-            ["changed-answers"],
-        ),
-        "one-pass-alone": ([KEYS, KEYS], [KEYS, KEYS], [with_answer("lost")], ["changed-answers"]),
+        "too-few-control-starts": ([KEYS], [KEYS, KEYS], [LOST, LOST], ["changed-answers"]),
+        "one-pass-alone": ([KEYS, KEYS], [KEYS, KEYS], [LOST], ["changed-answers"]),
     },
 )
 def test_without_agreement_before_or_in_a_part_of_the_passes_a_change_is_a_warning(
@@ -222,22 +216,20 @@ def test_a_server_whose_answers_flip_is_red_in_few_checks() -> None:
     assert red <= 24, "6 % of 400, where 5 % are promised"
 
 
+def twelve_writes(**fields: Any) -> AcknowledgedWrites:
+    return AcknowledgedWrites(before_kill=9, acknowledged=12, **fields)
+
+
 @pytest.mark.parametrize(
     ("writes", "verdict", "rules"),
     [
-        (AcknowledgedWrites(before_kill=9, acknowledged=12, verified=True), Verdict.PASS, []),
+        (twelve_writes(verified=True), Verdict.PASS, []),
         (
-            AcknowledgedWrites(
-                before_kill=9, acknowledged=12, verified=True, lost=("k3",), lost_count=1
-            ),
+            twelve_writes(verified=True, lost=("k3",), lost_count=1),
             Verdict.FAILED,
             ["lost-writes"],
         ),
-        (
-            AcknowledgedWrites(before_kill=9, acknowledged=12, problem="it ended with 2"),
-            Verdict.VOID,
-            ["proves-nothing"],
-        ),
+        (twelve_writes(problem="it ended with 2"), Verdict.VOID, ["proves-nothing"]),
         (None, Verdict.VOID, ["proves-nothing"]),
     ],
 )

@@ -35,6 +35,7 @@ def phases(**changes: Counts) -> dict[Phase, Counts]:
 
 
 ENGINE = NamedProcess(pid=9, name="engine")
+DIFFERENT = DifferentAnswer(id="r1", phase=Phase.AFTER, before="a", after="b")
 UNMET = ConditionResult(label="/x", after_s=None, problem="no")
 
 
@@ -96,13 +97,7 @@ def test_a_restart_that_keeps_every_promise_passes() -> None:
         (seen(phases=phases(after=Counts(ok=8, rate=6.3))), "slower"),
         # Also without its waits for a CPU.
         (seen(phases=phases(after=Counts(ok=8, rate=3.0, free_rate=6.3))), "slower"),
-        (
-            seen(
-                different=(DifferentAnswer(id="r1", phase=Phase.AFTER, before="a", after="b"),),
-                different_count=1,
-            ),
-            "different-outputs",
-        ),
+        (seen(different=(DIFFERENT,), different_count=1), "different-outputs"),
     ],
 )
 def test_each_broken_promise_is_its_own_finding_and_a_failure(

@@ -7,18 +7,11 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.system.processes.process_table import Kin
 from ci_doctor.watch.judging import Listener, Process
 from ci_doctor.watch.losses import Loss, front_at, loss_of
+from tests.unit.watch.test_judging import PORT, process
 
-PORT = 8000
 REFUSED = {PORT: [5.0, 11.0, 11.5]}
-
-
-def process(words: str, born: float, parent: Process | None = None, **more: Any) -> Process:
-    kin = Kin(pid=int(born * 10) + 100, parent=1, started=0, state="S", threads=1, name="x")
-    more.setdefault("ports", set())
-    return Process(kin=kin, born=born, parent=parent, words=tuple(words.split()), **more)
 
 
 SCRIPT = process("bash job.sh", 0.0, ended=12.0, alive=11.99, returncode=1)
