@@ -19,6 +19,9 @@ def raising(error: str) -> str:
 
 DISK = raising("OSError: [Errno 28] No space left on device")
 NO_DNS = "curl: (6) Could not resolve host: files.pythonhosted.org\n"
+NO_GIT_HOST = (
+    "fatal: unable to access 'https://github.com/a/b.git/': Could not resolve host: github.com\n"
+)
 PIP_RETRY = (
     "WARNING: Retrying (Retry(total={}, connect=None, read=None, redirect=None, status=None)) after "
     "connection broken by 'NewConnectionError('<pip._vendor.urllib3.connection.HTTPSConnection object "
@@ -39,7 +42,7 @@ OUTSIDE = [
     DISK,
     NO_DNS,
     PIP_GIVES_UP,
-    "fatal: unable to access 'https://github.com/vllm-project/vllm.git/': Could not resolve host: github.com\n",
+    NO_GIT_HOST,
     (
         "error: RPC failed; curl 56 GnuTLS recv error (-54): Error in the pull function.\n"
         "fatal: early EOF\nfatal: fetch-pack: invalid index-pack output\n"
@@ -212,7 +215,7 @@ PERHAPS_THE_CHANGE = [
         "Reading package lists...\nBuilding dependency tree...\nReading state information...\nE: Unable to locate package jq\n"
     ),
     # An indented verdict is no part of what a client says.
-    "fatal: unable to access 'https://github.com/a/b.git/': Could not resolve host: github.com\n    expected 3 rows\n",
+    NO_GIT_HOST + "    expected 3 rows\n",
     # Failed tests.
     "FAILED tests/test_a.py::test_disk - OSError: [Errno 28] No space left on device\n1 failed in 0.10s\n",
     "--- FAIL: TestWrite (0.00s)\n    write_test.go:9: open /x: no space left on device\nFAIL\n",
@@ -305,11 +308,7 @@ def test_a_script_that_ends_with_another_status_than_curl_got_over_it(tmp_path: 
 @pytest.mark.parametrize(
     ("text", "own", "other"),
     [
-        (
-            "fatal: unable to access 'https://github.com/a/b.git/': Could not resolve host: github.com\n",
-            128,
-            1,
-        ),
+        (NO_GIT_HOST, 128, 1),
         ("2026-01-02 03:04:05 ERROR 503: Service Unavailable.\n", 8, 1),
         (DISK, 1, 5),
     ],

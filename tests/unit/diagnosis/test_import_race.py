@@ -10,6 +10,9 @@ PARTIAL = (
     "ImportError: cannot import name 'sub' from partially initialized module 'pkg.core' "
     f"{WHY} (/site-packages/pkg/core.py)"
 )
+ATTRIBUTE = f"AttributeError: partially initialized module 'json' has no attribute 'loads' {WHY}"
+SUBMODULE = f"AttributeError: cannot access submodule 'sub' of module 'pkg' {WHY}"
+DEADLOCK = "_frozen_importlib._DeadlockError: deadlock detected by _ModuleLock('pkg.a') at 14"
 LAZY = "ImportError: cannot import name 'GenerationConfig' from 'transformers' (/x/__init__.py)"
 
 
@@ -18,24 +21,9 @@ LAZY = "ImportError: cannot import name 'GenerationConfig' from 'transformers' (
     [
         (PARTIAL, "pkg.core", "sub", True),
         (LAZY, "transformers", "GenerationConfig", False),
-        (
-            f"AttributeError: partially initialized module 'json' has no attribute 'loads' {WHY}",
-            "json",
-            "loads",
-            True,
-        ),
-        (
-            f"AttributeError: cannot access submodule 'sub' of module 'pkg' {WHY}",
-            "pkg",
-            "sub",
-            True,
-        ),
-        (
-            "_frozen_importlib._DeadlockError: deadlock detected by _ModuleLock('pkg.a') at 14",
-            "pkg.a",
-            None,
-            True,
-        ),
+        (ATTRIBUTE, "json", "loads", True),
+        (SUBMODULE, "pkg", "sub", True),
+        (DEADLOCK, "pkg.a", None, True),
     ],
 )
 def test_errors_of_imports_that_can_be_lost_to_a_thread_are_recognised(
