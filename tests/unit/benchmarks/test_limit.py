@@ -67,7 +67,7 @@ def test_a_feature_that_tells_nothing_gets_nothing() -> None:
     assert fitted["never"] == pytest.approx(0, abs=1e-6)
 
 
-def line(arm: str, text: str, number: float, *, start: int = 1, number_of: int = 1) -> str:
+def line(arm: str, text: str, number: float, *, number_of: int = 1) -> str:
     choice: dict[str, Any] = {
         "index": 0,
         "text": text,
@@ -75,7 +75,7 @@ def line(arm: str, text: str, number: float, *, start: int = 1, number_of: int =
         "token_ids": [len(text)],
         "logprobs": {"tokens": [text], "token_logprobs": [number], "top_logprobs": [{"z": -4.0}]},
     }
-    sample = {"arm": arm, "start": start, "pass": number_of, "id": "r0"}
+    sample = {"arm": arm, "start": 1, "pass": number_of, "id": "r0"}
     return json.dumps(sample | {"output": {"choices": [choice]}})
 
 

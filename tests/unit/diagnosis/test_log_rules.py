@@ -40,10 +40,8 @@ def toml(**changed: str | None) -> str:
     return "\n".join(["[[rule]]", *lines, ""])
 
 
-def problems_of(
-    text: str, *, is_house: bool = False, taken: Collection[str] = ()
-) -> list[tuple[str, str]]:
-    return check_rules(parse_rules(text, "rules.toml"), is_house=is_house, taken=taken)
+def problems_of(text: str, taken: Collection[str] = ()) -> list[tuple[str, str]]:
+    return check_rules(parse_rules(text, "rules.toml"), is_house=False, taken=taken)
 
 
 def texts(text: str) -> list[str]:

@@ -153,8 +153,8 @@ def controlled(
     return seen(answers=ledger.comparison())
 
 
-def with_answer(text: str, at: int = 3) -> tuple[str, ...]:
-    return (*KEYS[:at], text, *KEYS[at + 1 :])
+def with_answer(text: str) -> tuple[str, ...]:
+    return (*KEYS[:3], text, *KEYS[4:])
 
 
 LOST = with_answer("lost")

@@ -61,8 +61,8 @@ def broken(observation: Observation, terms: Terms = TERMS) -> list[str]:
     return [rule.removeprefix("restart-check/") for rule in found]
 
 
-def verdict(observation: Observation, terms: Terms = TERMS) -> Verdict | None:
-    return conclude(observation, judge(observation, terms), terms).verdict
+def verdict(observation: Observation) -> Verdict | None:
+    return conclude(observation, judge(observation, TERMS), TERMS).verdict
 
 
 def test_a_restart_that_keeps_every_promise_passes() -> None:

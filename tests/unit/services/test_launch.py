@@ -164,27 +164,17 @@ def test_a_client_that_cannot_be_run_is_known_before(tmp_path: Path) -> None:
     assert problem("", path, tmp_path) == (127, ": command not found")
 
 
-PROGRAMS = Path(__file__).parents[2] / "support" / "programs"
-
-
-def request(
-    directory: Path, *client: str, program: str = "answers", **changes: Any
-) -> LaunchRequest:
-    command = [sys.executable, str(PROGRAMS / f"{program}.py"), "{port}"]
-    return LaunchRequest(
-        specs={"api": ServiceSpec(command=command)},
+def test_what_cannot_work_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    request = LaunchRequest(
+        specs={"api": ServiceSpec(command=[sys.executable, "{port}"])},
         names=("api",),
         environment=dict(os.environ),
-        directory=directory,
-        client=client,
-        client_directory=directory,
-        **changes,
+        directory=tmp_path,
+        client=("pytest", "{db.port}"),
+        client_directory=tmp_path,
     )
-
-
-def test_what_cannot_work_is_refused_before_anything_is_started(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"unknown placeholder \{db\.port\}"):
-        make_plan(request(tmp_path, "pytest", "{db.port}"))
+        make_plan(request)
     assert not (tmp_path / "logs").exists()
 
 

@@ -134,9 +134,7 @@ def test_what_goes_over_a_unix_socket_is_not_known(
     assert hang.is_traffic_known is is_known
 
 
-def test_a_hang_is_described_by_what_each_process_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hang_is_described_by_what_each_process_does(tmp_path: Path) -> None:
     spy = tmp_path / "py-spy"
     spy.write_text("#!/bin/sh\nprintf 'Process 1\\nThread 7 (idle)\\n    wait (x.py:3)\\n'\n")
     spy.chmod(0o755)

@@ -39,8 +39,8 @@ class Place:
         seconds = (NOW - age_ms) / 1000
         os.utime(self.store.directory / name, (seconds, seconds))
 
-    def pack(self, label: str, age_ms: int = 10 * DAY, scope: str = "signed") -> str:
-        return self.put(pack_name(scope, digest(label)), label.encode(), age_ms)
+    def pack(self, label: str, scope: str = "signed") -> str:
+        return self.put(pack_name(scope, digest(label)), label.encode(), 10 * DAY)
 
     def manifest(self, age_ms: int, *packs: str, scope: str = "signed") -> str:
         references = tuple(

@@ -16,8 +16,8 @@ from ci_doctor.system.processes.process_table import (
 )
 
 
-def kin(pid: int, parent: int, started: int = 0) -> Kin:
-    return Kin(pid=pid, parent=parent, started=started, state="S", threads=1, name=f"p{pid}")
+def kin(pid: int, parent: int) -> Kin:
+    return Kin(pid=pid, parent=parent, started=0, state="S", threads=1, name=f"p{pid}")
 
 
 TABLE = [kin(1, 0), kin(10, 1), kin(11, 10), kin(12, 11), kin(13, 10), kin(20, 1), kin(21, 20)]
