@@ -43,6 +43,13 @@ class Workplace:
             time = (began + 2 * place) * SECOND
             os.utime(path, ns=(time, time))
 
+    def compile_and_restore(self, *names: str) -> None:
+        """What one job has compiled and saved, in the directory of the next one."""
+        self.compile(*names)
+        self.transfer("save")
+        shutil.rmtree(self.cache)
+        self.transfer("restore")
+
     def run(self, *words: str, environment: Mapping[str, str] = NOTHING) -> Ran:
         """Run `ci-doctor cache WORDS` with this environment alone."""
         env = {**dict.fromkeys(os.environ), **self.environment, **environment}
@@ -99,10 +106,7 @@ def test_what_one_job_saves_the_next_one_restores_and_both_say_so(place: Workpla
 def test_a_restored_cache_that_is_read_has_paid_and_one_that_is_compiled_again_has_not(
     place: Workplace,
 ) -> None:
-    place.compile("a.so", "b.so", "c.so")
-    place.transfer("save")
-    shutil.rmtree(place.cache)
-    place.transfer("restore")
+    place.compile_and_restore("a.so", "b.so", "c.so")
 
     (unread,) = place.facts("verify", "--effect", *place.family)["caches"]
     read_by_name(place.cache, "a.so", "b.so", "c.so")
@@ -118,10 +122,7 @@ def test_a_restored_cache_that_is_read_has_paid_and_one_that_is_compiled_again_h
 
 @pytest.mark.nightly
 def test_a_program_that_reads_every_file_proves_nothing(place: Workplace) -> None:
-    place.compile("a.so", "b.so", "c.so")
-    place.transfer("save")
-    shutil.rmtree(place.cache)
-    place.transfer("restore")
+    place.compile_and_restore("a.so", "b.so", "c.so")
 
     subprocess.run(["grep", "-r", "-q", "nothing of this", str(place.cache)], check=False)
 
@@ -172,10 +173,7 @@ def test_a_hit_of_ccache_has_paid_and_one_for_another_cpu_is_no_hit(place: Workp
 
 
 def test_a_library_that_chose_another_directory_is_named(place: Workplace) -> None:
-    place.compile("a.so")
-    place.transfer("save")
-    shutil.rmtree(place.cache)
-    place.transfer("restore")
+    place.compile_and_restore("a.so")
     other = place.folder / "elsewhere"
     place.cache = other
     place.compile("a.so", began=4_000_000_000)
@@ -187,10 +185,7 @@ def test_a_library_that_chose_another_directory_is_named(place: Workplace) -> No
 
 
 def test_a_cache_that_nothing_was_added_to_is_not_saved_again(place: Workplace) -> None:
-    place.compile("a.so")
-    place.transfer("save")
-    shutil.rmtree(place.cache)
-    place.transfer("restore")
+    place.compile_and_restore("a.so")
 
     (saved,) = place.transfer("save")["caches"]
 
@@ -198,10 +193,7 @@ def test_a_cache_that_nothing_was_added_to_is_not_saved_again(place: Workplace) 
 
 
 def test_an_earlier_result_ends_if_a_file_of_it_is_gone(place: Workplace) -> None:
-    place.compile("a.so", "b.so")
-    place.transfer("save")
-    shutil.rmtree(place.cache)
-    place.transfer("restore")
+    place.compile_and_restore("a.so", "b.so")
     (place.cache / "b.so").unlink()
 
     again = place.transfer("restore")
@@ -224,10 +216,7 @@ def test_what_was_there_before_the_restore_proves_nothing(place: Workplace) -> N
 
 
 def test_a_second_restore_of_one_job_keeps_the_proof_of_the_first(place: Workplace) -> None:
-    place.compile("a.so", "b.so")
-    place.transfer("save")
-    shutil.rmtree(place.cache)
-    place.transfer("restore")
+    place.compile_and_restore("a.so", "b.so")
     read_by_name(place.cache, "a.so", "b.so")
     shutil.rmtree(place.folder / "run" / "ci-doctor" / "leaders")
     place.transfer("restore")

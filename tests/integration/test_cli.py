@@ -14,7 +14,15 @@ import pytest
 
 from ci_doctor import cli
 from ci_doctor.commands.listing import COMMANDS
-from tests.support.cli import Ran, doctor, environment, words
+from tests.support.cli import (
+    Ran,
+    after_shell,
+    doctor,
+    environment,
+    inside,
+    python_program,
+    words,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -47,13 +55,7 @@ def imported(*arguments: str, cwd: Path, **variables: str) -> set[str]:
         "main(sys.argv[1:])\n"
         "print(*sys.modules, file=open('modules', 'w'))\n"
     )
-    subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        cwd=cwd,
-        env=environment(variables),
-        capture_output=True,
-        check=False,
-    )
+    python_program(program, *arguments, check=False, cwd=cwd, env=environment(variables))
     return set((cwd / "modules").read_text().split())
 
 
@@ -73,7 +75,7 @@ def test_every_command_has_help_json_and_a_report_directory(command: str, tmp_pa
 
 
 def test_help_groups_the_commands(tmp_path: Path) -> None:
-    ran = doctor("--help", cwd=tmp_path)
+    ran = inside("--help", cwd=tmp_path)
     assert re.findall(r"^(Check|Run|Judge|Explain|Report):$", ran.out, re.MULTILINE) == [
         "Check",
         "Run",
@@ -85,7 +87,7 @@ def test_help_groups_the_commands(tmp_path: Path) -> None:
 
 
 def test_a_newcomer_gets_eight_lines_and_the_status_of_a_usage_error(tmp_path: Path) -> None:
-    ran = doctor(cwd=tmp_path)
+    ran = inside(cwd=tmp_path)
     assert (ran.code, ran.out) == (2, ""), ran
     assert "New here?" in ran.err, ran
     assert len(ran.err.splitlines()) == 8, ran
@@ -95,7 +97,7 @@ def test_a_newcomer_gets_eight_lines_and_the_status_of_a_usage_error(tmp_path: P
 def test_without_a_command_help_is_shown_and_the_status_is_that_of_a_usage_error(
     line: list[str], tmp_path: Path
 ) -> None:
-    ran = doctor(*line, cwd=tmp_path)
+    ran = inside(*line, cwd=tmp_path)
     assert (ran.code, ran.out) == (2, ""), ran
     assert "Usage:" in ran.err, ran
 
@@ -113,53 +115,41 @@ def test_without_a_command_help_is_shown_and_the_status_is_that_of_a_usage_error
     ],
 )
 def test_the_nearest_name_is_offered(line: list[str], near: str, tmp_path: Path) -> None:
-    ran = doctor(*line, cwd=tmp_path)
+    ran = inside(*line, cwd=tmp_path)
     assert ran.code == 2, ran
     assert f"did you mean {near}?" in ran.err, ran
 
 
 def test_an_unknown_command_with_json_is_a_report_too(tmp_path: Path) -> None:
-    ran = doctor("nonsense", "--json", cwd=tmp_path)
+    ran = inside("nonsense", "--json", cwd=tmp_path)
     assert (ran.code, json.loads(ran.out)["exit_code"]) == (2, 2), ran
 
 
 class TestBugs:
     """An exception that nobody expected, by a dependency that is broken."""
 
-    def run(
-        self,
-        tmp_path: Path,
-        module: str,
-        *arguments: str,
-        text: str = "raise RuntimeError('on purpose')",
-    ) -> Ran:
+    def run(self, tmp_path: Path, module: str, *arguments: str) -> Ran:
         broken = tmp_path / "broken"
         broken.mkdir()
-        (broken / f"{module}.py").write_text(text)
-        return doctor(
-            *arguments,
-            cwd=tmp_path,
-            env={"PYTHONPATH": f"{broken}{os.pathsep}{environment()['PYTHONPATH']}"},
-        )
+        (broken / f"{module}.py").write_text("raise RuntimeError('on purpose')")
+        path = f"{broken}{os.pathsep}{environment()['PYTHONPATH']}"
+        return doctor(*arguments, cwd=tmp_path, env={"PYTHONPATH": path})
 
-    def test_is_70_with_a_text_to_paste(self, tmp_path: Path) -> None:
-        ran = self.run(tmp_path, "httpx", "correctness", "--baseline", "x")
+    def test_is_70_with_a_text_to_paste_and_is_in_the_report(self, tmp_path: Path) -> None:
+        ran = self.run(tmp_path, "httpx", "correctness", "--report-dir", "r")
         assert ran.code == 70, ran
         assert "a bug in ci-doctor: RuntimeError: on purpose" in ran.err, ran
-        assert "command: ci-doctor correctness --baseline x" in ran.err, ran
+        assert "command: ci-doctor correctness --report-dir r" in ran.err, ran
         assert "Traceback (most recent call last)" in ran.err, ran
+        report = json.loads((tmp_path / "r" / "report.json").read_text())
+        assert (report["exit_code"], report["verdict"]) == (70, None)
+        assert "RuntimeError: on purpose" in report["error"]["detail"]
 
     @pytest.mark.parametrize("module", ["click", "msgspec"])
     def test_is_70_where_even_the_report_cannot_be_made(self, module: str, tmp_path: Path) -> None:
         ran = self.run(tmp_path, module, "nonsense")
         assert ran.code == 70, ran
         assert "on purpose" in ran.err, ran
-
-    def test_is_in_the_report(self, tmp_path: Path) -> None:
-        self.run(tmp_path, "httpx", "correctness", "--report-dir", "r")
-        report = json.loads((tmp_path / "r" / "report.json").read_text())
-        assert (report["exit_code"], report["verdict"]) == (70, None)
-        assert "RuntimeError: on purpose" in report["error"]["detail"]
 
 
 class TestStreams:
@@ -302,7 +292,7 @@ def test_config_show_says_where_each_value_is_from(tmp_path: Path) -> None:
     (tmp_path / "ci-doctor.toml").write_text(
         '[correctness]\nretries = 5\n\n[exit-codes]\ninfra = 255\n\n[services.a]\ncommand = "serve"\n'
     )
-    ran = doctor(
+    ran = inside(
         "config",
         "show",
         cwd=tmp_path,
@@ -357,18 +347,10 @@ def test_a_sign_is_a_sign_in_every_locale(env: dict[str, str], sign: str, tmp_pa
 )
 @pytest.mark.gate(2)
 def test_a_working_directory_that_is_gone_is_said(line: list[str], tmp_path: Path) -> None:
-    script = 'mkdir gone && cd gone && rmdir ../gone && exec "$@"'
-    ended = subprocess.run(
-        ["sh", "-c", script, "sh", *words(*line)],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 75, ended
-    assert "working directory" in ended.stderr
-    assert "a bug in ci-doctor" not in ended.stderr
+    ran = doctor(*line, cwd=tmp_path, before=after_shell("mkdir gone; cd gone; rmdir ../gone"))
+    assert ran.code == 75, ran
+    assert "working directory" in ran.err
+    assert "a bug in ci-doctor" not in ran.err
 
 
 LONG = "a" * 300
@@ -390,7 +372,7 @@ LONG = "a" * 300
 def test_a_path_that_cannot_be_looked_at_is_a_usage_error(
     line: list[str], env: dict[str, str], project: Path
 ) -> None:
-    ran = doctor(*line, cwd=project, env=env)
+    ran = inside(*line, cwd=project, env=env)
     assert ran.code == 2, ran
     assert ran.out in {"", "(exit 2)\n"}, ran
 
@@ -410,11 +392,8 @@ def test_too_few_files_are_the_machines_fault_and_no_bug(
     line: list[str], files: int, tmp_path: Path
 ) -> None:
     line = [str(os.getpid()) if word == "self" else word for word in line]
-    limited = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *words(*line)]
-    ran = subprocess.run(
-        limited, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
-    )
+    ran = doctor(*line, cwd=tmp_path, before=after_shell(f"ulimit -n {files}"))
     # 1: there were enough of them for the wait itself.
-    assert ran.returncode in {0, 75} or (line[0], ran.returncode) == ("wait", 1), ran
-    assert ran.returncode != 75 or "ulimit -n" in ran.stderr, ran
-    assert "a bug in ci-doctor" not in ran.stderr
+    assert ran.code in {0, 75} or (line[0], ran.code) == ("wait", 1), ran
+    assert ran.code != 75 or "ulimit -n" in ran.err, ran
+    assert "a bug in ci-doctor" not in ran.err

@@ -17,7 +17,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli import BARE, Ran, begin, doctor, environment, inside, words
+from tests.support.cli import (
+    BARE,
+    Ran,
+    after_shell,
+    begin,
+    doctor,
+    environment,
+    inside,
+    words,
+)
 from tests.support.orders import SEED
 from tests.support.report_schema import checked_report
 from tests.support.scene import living_with
@@ -713,13 +722,7 @@ def test_under_nohup_a_lost_terminal_changes_nothing(bench: Bench) -> None:
     os.mkfifo(bench.directory / "told")
     env = environment({"TOLD": str(bench.directory / "told")})
     # What nohup does, without its file: it is not on every machine.
-    ignoring = [
-        "sh",
-        "-c",
-        'trap "" HUP; exec "$@"',
-        "sh",
-        *words(*bench.words("", "silent tell=1")),
-    ]
+    ignoring = [*after_shell("trap '' HUP"), *words(*bench.words("", "silent tell=1"))]
     process = subprocess.Popen(
         ignoring, cwd=bench.directory, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -735,34 +738,19 @@ def test_under_nohup_a_lost_terminal_changes_nothing(bench: Bench) -> None:
 @pytest.mark.nightly
 def test_a_verdict_stands_where_nothing_can_be_shown(bench: Bench, target: str | None) -> None:
     to = f">{target} 2>{target}" if target else ">&- 2>&-"
-    script = ["sh", "-c", f'exec "$@" {to}', "sh", *words(*bench.words("", "dies", *SOON))]
-    ended = subprocess.run(
-        script, cwd=bench.directory, env=environment(), timeout=LIMIT_S, check=False
-    )
+    line = bench.words("", "dies", *SOON)
+    ran = doctor(*line, cwd=bench.directory, before=after_shell(f"exec {to}"))
     report = bench.report
     assert (report["verdict"], report["exit_code"]) == ("regression", 1), report["error"]
-    assert ended.returncode == 1
+    assert ran.code == 1
 
 
 @pytest.mark.nightly
 def test_file_descriptors_that_run_out_are_not_the_servers_fault(bench: Bench) -> None:
     bench.ask(120)
-    limited = [
-        "sh",
-        "-c",
-        'ulimit -n 40; exec "$@"',
-        "sh",
-        *words(*bench.words("slow", "slow", "--concurrency", "120")),
-    ]
-    ended = subprocess.run(
-        limited,
-        cwd=bench.directory,
-        env=environment(),
-        timeout=LIMIT_S,
-        check=False,
-        capture_output=True,
-    )
-    assert ended.returncode == 75, ended.stderr.decode()
+    line = bench.words("slow", "slow", "--concurrency", "120")
+    ran = doctor(*line, cwd=bench.directory, before=after_shell("ulimit -n 40"))
+    assert ran.code == 75, ran
     assert "ulimit -n" in bench.report["error"]["hint"]
 
 
@@ -801,15 +789,8 @@ def test_a_mistake_leaves_no_earlier_report_as_if_it_were_current(bench: Bench) 
 @pytest.mark.gate(1)
 def test_secrets_of_an_arm_are_told_nowhere(bench: Bench, where: str) -> None:
     traits = "secret-text" if where == "text" else "tells-secret dies"
-    ran = bench.compare(
-        traits,
-        traits,
-        "--env",
-        f"candidate:API_KEY={SECRET}",
-        "--env",
-        f"baseline:API_KEY={SECRET}-too",
-        *(ONE_PAIR if where == "text" else ()),
-    )
+    keys = (f"--env=candidate:API_KEY={SECRET}", f"--env=baseline:API_KEY={SECRET}-too")
+    ran = bench.compare(traits, traits, *keys, *(ONE_PAIR if where == "text" else ()))
     assert SECRET not in ran.out + ran.err
     for path in bench.reports.rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
@@ -869,12 +850,10 @@ def test_a_missing_arm_is_named(bench: Bench) -> None:
     assert "the candidate is missing" in ran.err
 
 
-def test_a_report_directory_that_cannot_be_is_found_first(bench: Bench) -> None:
+def test_a_report_directory_or_samples_that_cannot_be_are_found_first(bench: Bench) -> None:
     bench.reports.write_text("a file in its place")
     mistake(bench, *bench.words())
-
-
-def test_samples_that_cannot_be_are_found_first(bench: Bench) -> None:
+    bench.reports.unlink()
     (bench.reports / "samples.jsonl").mkdir(parents=True)
     mistake(bench, *bench.words())
 

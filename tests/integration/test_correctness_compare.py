@@ -179,62 +179,41 @@ def test_passes_that_differ_inside_a_start_are_counted(tmp_path: Path) -> None:
     assert (code, report["facts"]["within"]) == (0, {"A1": 1, "B1": 1})
 
 
-def test_text_blocks_in_another_order_are_the_same(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text(
-        "chatcmpl-WJidmXp_0:\nParis\nNote: old\n\nchatcmpl-WJidmXp_1:\nRome\n"
-    )
-    (tmp_path / "b.txt").write_text(
-        "chatcmpl-WJidmXp_1:\nRome\nchatcmpl-WJidmXp_0:\nParis\nNote: old\n\n"
-    )
+def test_text_blocks_differ_by_one_character_and_not_by_their_order(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("c-WJidmXp_0:\nParis\nNote: old\n\nc-WJidmXp_1:\nRome\n")
+    (tmp_path / "b.txt").write_text("c-WJidmXp_1:\nRome\nc-WJidmXp_0:\nParis\nNote: old\n\n")
+    (tmp_path / "c.txt").write_text("c-WJidmXp_1:\nRome\nc-WJidmXp_0:\nParis\nNote: old\n")
 
     code, report = verdict(tmp_path, "a.txt", "b.txt")
+    other, changed = verdict(tmp_path, "a.txt", "c.txt")
 
     assert (code, report["facts"]["files"]["A1"]["format"]) == (0, "lmcache")
-
-
-def test_one_character_in_a_text_block_is_found(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("hRPPgZT_0:\nParis\nis\nhRPPgZT_1:\nRome\n")
-    (tmp_path / "b.txt").write_text("hRPPgZT_0:\nParis\nis\n\nhRPPgZT_1:\nRome\n")
-
-    code, report = verdict(tmp_path, "a.txt", "b.txt")
-
-    assert (code, report["facts"]["kinds"]["changed"]) == (86, 1)
+    assert (other, changed["facts"]["kinds"]["changed"]) == (86, 1)
 
 
 ERROR = {"id": "cmpl-1", "error": {"message": "no"}}
 GOOD = responses(SAME)
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        [GOOD[0], ERROR, GOOD[2]],
-        [GOOD[0], "{broken", GOOD[2]],
-        [GOOD[0], GOOD[0], GOOD[2]],
-        [{**each, "choices": []} for each in GOOD],
-        responses(["", "", ""]),
-        responses([f"Error: request {n} failed: CUDA out of memory" for n in range(3)]),
-        [],
-        ["what is this"],
-        ["", ""],
-    ],
-    ids=[
-        "error",
-        "unparsable",
-        "twice",
-        "no-choices",
-        "empty-texts",
-        "error-messages",
-        "empty-file",
-        "unknown",
-        "blank",
-    ],
-)
+PROVE_NOTHING: dict[str, list[Any]] = {
+    "error": [GOOD[0], ERROR, GOOD[2]],
+    "unparsable": [GOOD[0], "{broken", GOOD[2]],
+    "twice": [GOOD[0], GOOD[0], GOOD[2]],
+    "no choices": [{**each, "choices": []} for each in GOOD],
+    "empty texts": responses(["", "", ""]),
+    "error messages": responses([f"Error: request {n} failed: CUDA error" for n in range(3)]),
+    "empty file": [],
+    "unknown": ["what is this"],
+    "blank": ["", ""],
+}
+
+
+@pytest.mark.parametrize("kind", PROVE_NOTHING)
 @pytest.mark.gate(3)
 def test_what_proves_nothing_is_void_even_where_both_sides_are_alike(
-    tmp_path: Path, lines: list[object]
+    tmp_path: Path, kind: str
 ) -> None:
-    write(tmp_path / "a.jsonl", lines)
+    write(tmp_path / "a.jsonl", PROVE_NOTHING[kind])
     shutil.copy(tmp_path / "a.jsonl", tmp_path / "b.jsonl")
 
     ran = compare(tmp_path, "a.jsonl", "b.jsonl", "--report-dir", "report")

@@ -177,31 +177,17 @@ def test_nothing_is_left_of_either_after_a_kill(bench: Bench) -> None:
 
 @pytest.mark.nightly
 def test_a_start_that_is_recorded_is_not_made_again_and_keeps_its_device(bench: Bench) -> None:
-    check(
-        bench,
-        bench.compare("flip%1", "flip%1", *BOTH, "--no-localise", "--max-starts", "9"),
-        "flaky",
-        0,
-    )
+    more = ("--no-localise", "--max-starts", "9")
+    check(bench, bench.compare("flip%1", "flip%1", *BOTH, *more), "flaky", 0)
     before = devices(bench)
     # As if it had been killed within its last pair.
     kept = (bench.reports / "starts.jsonl").read_text().splitlines(keepends=True)[:3]
     (bench.reports / "starts.jsonl").write_text("".join(kept))
-    ran = bench.compare(
-        "flip%1",
-        "flip%1",
-        *BOTH,
-        "--no-localise",
-        "--max-starts",
-        "9",
-        "--resume",
-        str(bench.reports),
-    )
-    check(bench, ran, "flaky", 0)
+    resume = ("--resume", str(bench.reports))
+    check(bench, bench.compare("flip%1", "flip%1", *BOTH, *more, *resume), "flaky", 0)
     assert devices(bench) == before
-    other = bench.compare(
-        "flip%1", "flip%1", "--devices", "0,2", "--seed", str(SEED), "--resume", str(bench.reports)
-    )
+    others = ("--devices", "0,2", "--seed", str(SEED))
+    other = bench.compare("flip%1", "flip%1", *others, *resume)
     assert other.code == 2
     assert "devices 0 1 -> 0 2" in other.out + other.err
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.buildkite.fan_out import Origin, sealed, unsealed
 from tests.integration.test_correctness import SERVER
 from tests.support import stand_in_agent
-from tests.support.cli import BARE, words
+from tests.support.cli import BARE, inside, words
 from tests.support.orders import SEED
 from tests.support.report_schema import checked_report
 from tests.support.stand_in_build import BUILD, Fate, StandInBuild
@@ -166,13 +167,7 @@ def test_evidence_of_something_else_is_never_agreement(tmp_path: Path, what: str
         )
         own = Origin(build=BUILD, plan=task["plan"], task="1-2", step=step, job="j1")
         other = {"build": "another", "job": "j2", "plan": "0" * 64, "content": "j1"}[what]
-        origin = (
-            own
-            if what == "content"
-            else type(own)(
-                **{**{name: getattr(own, name) for name in own.__struct_fields__}, what: other}
-            )
-        )
+        origin = own if what == "content" else replace(own, **{what: other})
         content = sealed(origin, evidence.body)
         if what == "content":
             # Not at its end, where bits may only fill a byte.
@@ -238,8 +233,6 @@ def test_64_starts_run_in_parallel_jobs(tmp_path: Path) -> None:
 
 
 def test_outside_a_build_it_says_what_to_write(tmp_path: Path) -> None:
-    from tests.support.cli import inside
-
     (tmp_path / "requests.jsonl").write_text(REQUESTS)
     line = ["correctness", "--baseline", server(tmp_path, ""), "--candidate", server(tmp_path, "")]
     ran = inside(*line, "--requests", "requests.jsonl", "--fan-out", cwd=tmp_path)

@@ -103,8 +103,18 @@ def test_what_the_system_allows_a_service_is_known(scene: Scene) -> None:
     )
 
 
-def test_a_worker_that_exits_by_itself_is_none(scene: Scene) -> None:
-    assert after(scene, signal.SIGUSR1, limit_s=1.5) is None
+@pytest.mark.parametrize(
+    ("number", "options"),
+    [
+        pytest.param(signal.SIGUSR1, {}, id="it exits by itself"),
+        pytest.param(signal.SIGPIPE, {}, id="a pipeline ends it"),
+        pytest.param(signal.SIGKILL, {"descendants": "ignore"}, id="the service says so"),
+    ],
+)
+def test_an_end_of_a_worker_may_be_no_death(
+    number: signal.Signals, options: dict[str, str], scene: Scene
+) -> None:
+    assert after(scene, number, limit_s=1.5, **options) is None
     assert EventKind.DESCENDANT_DIED not in [event.kind for event in scene.events]
 
 
@@ -146,18 +156,10 @@ def test_a_worker_that_was_there_before_its_server_was_looked_at_is_its_own(scen
     assert failure.descendant is not None
 
 
-def test_a_process_that_a_pipeline_ends_is_no_death(scene: Scene) -> None:
-    assert after(scene, signal.SIGPIPE, limit_s=1.5) is None
-
-
 def test_a_service_may_say_that_any_exit_of_a_worker_is_a_death(scene: Scene) -> None:
     failure = after(scene, signal.SIGUSR1, descendants="exit")
     assert failure is not None
     assert failure.exit_code == 3
-
-
-def test_a_service_may_say_that_no_end_of_a_worker_is_a_death(scene: Scene) -> None:
-    assert after(scene, signal.SIGKILL, descendants="ignore", limit_s=1.5) is None
 
 
 def test_a_fatal_line_is_a_death_though_the_process_lives_on(scene: Scene) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli import Ran, doctor, inside
+from tests.support.cli import Ran, doctor, inside, python_program
 from tests.support.wheels import add_package, make_venv
 
 pytestmark = pytest.mark.integration
@@ -204,19 +204,8 @@ def test_another_user_than_root_records_the_same_facts(tmp_path: Path) -> None:
         "if sys.argv[1] == 'nobody': os.setuid(65534)\n"
         "print(sorted(read_machine({}, gpu_limit_s=15).unknown), read_system_packages(dict(os.environ)).unknown)\n"
     )
-    import subprocess
-
-    outputs = []
-    for user in ("root", "nobody"):
-        ran = subprocess.run(
-            [sys.executable, "-c", program, user],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
-        outputs.append(ran.stdout)
-    assert outputs[0] == outputs[1]
+    root, nobody = (python_program(program, user, timeout=60) for user in ("root", "nobody"))
+    assert root.stdout == nobody.stdout
 
 
 def test_a_death_does_not_wait_for_an_interpreter_that_hangs(tmp_path: Path) -> None:
@@ -226,17 +215,8 @@ def test_a_death_does_not_wait_for_an_interpreter_that_hangs(tmp_path: Path) -> 
     (shims / "python3").chmod(0o755)
     variables = {"PATH": f"{shims}:{os.environ['PATH']}", "VIRTUAL_ENV": ""}
 
-    ran = inside(
-        "launch",
-        "--service",
-        "a=false",
-        "--ready",
-        "a=file:never",
-        "--report-dir",
-        "out",
-        cwd=tmp_path,
-        env=variables,
-    )
+    line = ("launch", "--service", "a=false", "--ready", "a=file:never", "--report-dir", "out")
+    ran = inside(*line, cwd=tmp_path, env=variables)
 
     assert ran.code == 1, ran
     # A busy machine may need longer for the launch than the environment may take.

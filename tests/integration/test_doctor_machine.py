@@ -3,15 +3,13 @@
 
 import json
 import os
-import shlex
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.cli import BARE, ROOT, Ran, environment, words
+from tests.support.cli import BARE, ROOT, doctor
 
 DEAD_DISK = ROOT / "tests" / "support" / "programs" / "dead_disk.py"
 # In one namespace: starting ci-doctor once is dearer than all the checks.
@@ -27,25 +25,13 @@ ulimit -s 1024
 ulimit -n 512
 export TMPDIR=$PWD/full UV_CACHE_DIR=$PWD/inodes HF_HOME=$PWD/models TRITON_CACHE_DIR=$PWD/dead/triton
 export LC_ALL=tlh_QO.UTF-8
-exec $DOCTOR
+exec "$@"
 """
 
 
 def can(*command: str) -> bool:
     """Whether the kernel lets us make a namespace and mount there."""
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
-def report_of(command: str, cwd: Path, env: Mapping[str, str | None] | None = None) -> Ran:
-    ended = subprocess.run(
-        ["sh", "-c", command],
-        cwd=cwd,
-        env=environment(env),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return Ran(code=ended.returncode, out=ended.stdout, err=ended.stderr, words=(command,), cwd=cwd)
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +44,8 @@ def bad_machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     place = tmp_path_factory.mktemp("machine")
     for name in ("full", "inodes", "models", "dead"):
         (place / name).mkdir()
-    doctor = [*BARE, str(DEAD_DISK), "dead", "0", *words("doctor", "machine", "--json")]
-    script = SCRIPT.replace("$DOCTOR", shlex.join(doctor))
-    ran = report_of(f"unshare -rm sh -c {shlex.quote(script)}", place)
+    before = ("unshare", "-rm", "sh", "-c", SCRIPT, "sh", *BARE, str(DEAD_DISK), "dead", "0")
+    ran = doctor("doctor", "machine", "--json", cwd=place, before=before)
     assert ran.code == 75, ran
     report: dict[str, Any] = json.loads(ran.out)
     return report
@@ -103,14 +88,10 @@ def test_little_shared_memory_low_limits_and_no_sys_are_said(bad_machine: dict[s
 )
 def test_a_disk_that_refuses_even_root_cannot_be_written_to(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
-    doctor = words("doctor", "machine/writing", "--json")
-    another_user = [*BARE, str(DEAD_DISK), "models", "1", *doctor]
+    before = ("unshare", "-m", *BARE, str(DEAD_DISK), "models", "1")
+    env = {"HF_HOME": str(tmp_path / "models" / "hub"), "TMPDIR": None}
 
-    ran = report_of(
-        f"exec unshare -m {shlex.join(another_user)}",
-        tmp_path,
-        {"HF_HOME": str(tmp_path / "models" / "hub"), "TMPDIR": None},
-    )
+    ran = doctor("doctor", "machine/writing", "--json", cwd=tmp_path, env=env, before=before)
 
     (summary,) = summaries(json.loads(ran.out), "directory-not-writable")
     assert summary.startswith("HF_HOME cannot be written to")
@@ -119,11 +100,10 @@ def test_a_disk_that_refuses_even_root_cannot_be_written_to(tmp_path: Path) -> N
 
 @pytest.mark.skipif(not can("unshare", "-U", "true"), reason="no user namespace can be made")
 def test_a_user_without_rights_and_home_gets_an_answer_of_every_check(tmp_path: Path) -> None:
-    ran = report_of(
-        f"exec unshare -U {shlex.join(words('doctor', 'machine', '--skip', 'machine/disks', '--json'))}",
-        tmp_path,
-        {"HOME": "/nonexistent"},
-    )
+    line = ("doctor", "machine", "--skip", "machine/disks", "--json")
+    env = {"HOME": "/nonexistent"}
+
+    ran = doctor(*line, cwd=tmp_path, env=env, before=("unshare", "-U"))
 
     assert ran.code == 0, ran
     checks = json.loads(ran.out)["facts"]["checks"]

@@ -3,7 +3,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from ci_doctor.history.address import NEWEST, database_address
 from ci_doctor.history.database import METADATA, reading
 from ci_doctor.history.upkeep import open_database, upgrade
 from tests.support import stand_in_agent
-from tests.support.cli import ROOT, Ran, doctor, environment, inside
+from tests.support.cli import ROOT, Ran, doctor, environment, inside, python_program
 from tests.support.junit_texts import junit_of
 from tests.support.postgres import NEEDS_POSTGRES, postgres
 
@@ -308,13 +307,4 @@ def test_no_other_command_pays_for_the_libraries_of_a_history(tmp_path: Path) ->
         "print({each.partition('.')[0] for each in sys.modules} & {'sqlalchemy', 'alembic'})\n"
     )
 
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment(),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert ran.stdout == "set()\n"
+    assert python_program(program, env=environment(), cwd=tmp_path).stdout == "set()\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_plugin_robust import needs_mounts
-from tests.support.cli import Ran, environment, inside, words
+from tests.support.cli import Ran, doctor, inside
 from tests.support.postgres import NEEDS_POSTGRES, PROGRAMS, postgres
 
 pytestmark = pytest.mark.integration
@@ -32,16 +32,9 @@ def job(tmp_path: Path) -> Path:
 
 def read_only(folder: Path, *arguments: str, cwd: Path, database: str) -> Ran:
     """Run ci-doctor where `folder` is mounted read-only."""
-    line = words(*arguments)
-    ran = subprocess.run(
-        ["unshare", "-rm", "sh", "-ec", MOUNT, "sh", str(folder), *line],
-        cwd=cwd,
-        env=environment({"CI_DOCTOR_HISTORY_DATABASE": database}),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return Ran(ran.returncode, ran.stdout, ran.stderr, line, cwd)
+    env = {"CI_DOCTOR_HISTORY_DATABASE": database}
+    before = ("unshare", "-rm", "sh", "-ec", MOUNT, "sh", str(folder))
+    return doctor(*arguments, cwd=cwd, env=env, before=before)
 
 
 @needs_mounts

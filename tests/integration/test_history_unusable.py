@@ -2,7 +2,6 @@
 """A history that cannot be used: a run says so, and keeps its status."""
 
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_plugin_robust import needs_mounts
-from tests.support.cli import doctor, environment, words
+from tests.support.cli import doctor
 from tests.support.histories import engine_of
 from tests.support.silent_server import LOGGED_IN, silent_server
 
@@ -92,30 +91,12 @@ def test_a_full_disk_is_no_bug_and_no_wrong_command_line(
         '<testsuite name="s"><testcase classname="a" name="b"/></testsuite>'
     )
 
-    ran = subprocess.run(
-        [
-            *(
-                "unshare",
-                "-rm",
-                "sh",
-                "-ec",
-                FULL,
-                "sh",
-                str(tmp_path / "full"),
-                str(size),
-                str(taken),
-            ),
-            *words(
-                "history", "ingest", "junit.xml", "--about=commit=abc", "--database=full/h.sqlite"
-            ),
-        ],
-        cwd=tmp_path,
-        env=environment({}),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    folder = str(tmp_path / "full")
+    before = ("unshare", "-rm", "sh", "-ec", FULL, "sh", folder, str(size), str(taken))
+    line = ("history", "ingest", "junit.xml", "--about=commit=abc", "--database=full/h.sqlite")
 
-    assert ran.returncode == 75, ran
-    assert "full" in ran.stderr or "No space left" in ran.stderr
-    assert "free some space on that disk" in ran.stderr
+    ran = doctor(*line, cwd=tmp_path, before=before)
+
+    assert ran.code == 75, ran
+    assert "full" in ran.err or "No space left" in ran.err
+    assert "free some space on that disk" in ran.err

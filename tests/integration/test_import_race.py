@@ -14,7 +14,7 @@ import pytest
 
 from tests.integration.import_programs import MODULES, Program, command, named
 from tests.integration.preload_venvs import Venv, interpreters, pyenv_python, skip_without
-from tests.support.cli import Ran, begin, doctor, environment, inside, words
+from tests.support.cli import Ran, begin, doctor, inside
 from tests.support.report_schema import checked_report
 
 pytestmark = pytest.mark.integration
@@ -59,21 +59,11 @@ class Site:
 
     def race(self, *args: str, stdin: str | None = None) -> Ran:
         """Run `ci-doctor import-race ARGS` here."""
+        line = ("import-race", "--report-dir", self.out, *args)
         if stdin is None:
-            return inside("import-race", "--report-dir", self.out, *args, cwd=self.directory)
-        line = words("import-race", "--report-dir", self.out, *args)
+            return inside(*line, cwd=self.directory)
         with (self.directory / stdin).open("rb") as file:
-            ended = subprocess.run(
-                line, cwd=self.directory, env=environment(), stdin=file, capture_output=True, text=True, timeout=LIMIT_S,
-                check=False,
-            )  # fmt: skip
-        return Ran(
-            code=ended.returncode,
-            out=ended.stdout,
-            err=ended.stderr,
-            words=line,
-            cwd=self.directory,
-        )
+            return doctor(*line, cwd=self.directory, stdin=file)
 
     def python(self, text: str, *args: str) -> Ran:
         """Record a program of one line."""
@@ -298,16 +288,8 @@ def test_a_signal_stops_the_whole_tree_and_the_report_is_written(
 ) -> None:
     child = "import threading; print('up', flush=True); threading.Event().wait()"
     parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}]).wait()"
-    running = begin(
-        "import-race",
-        "--report-dir",
-        site.out,
-        "--",
-        sys.executable,
-        "-c",
-        parent,
-        cwd=site.directory,
-    )
+    line = ("import-race", "--report-dir", site.out, "--", sys.executable, "-c", parent)
+    running = begin(*line, cwd=site.directory)
     assert running.stdout is not None
     assert running.stdout.readline() == b"up\n"
     below = psutil.Process(running.pid).children(recursive=True)
@@ -335,9 +317,7 @@ def test_what_outlives_the_command_is_stopped(site: Site) -> None:
     assert site.report["facts"]["command"]["outlived"] == ["sleep"]
 
 
-def test_a_report_holds_no_secret_of_the_environment(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_holds_no_secret_of_the_environment(site: Site) -> None:
     secret = "sk-4242-do-not-tell"
     ran = doctor(
         "import-race", "--report-dir", site.out, "--", sys.executable, "-c", f"import json  # {secret}",

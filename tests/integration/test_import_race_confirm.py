@@ -51,6 +51,13 @@ def confirm(directory: Path, line: list[str], *args: str) -> tuple[Ran, dict[str
     return ran, json.loads((directory / "out" / "report.json").read_text())
 
 
+def recorded(directory: Path, python: Path | str = sys.executable) -> tuple[Ran, dict[str, Any]]:
+    """A run without `--confirm`, in a process of its own."""
+    line = ("import-race", "--report-dir", "out", "--", python, "main.py")
+    ran = doctor(*line, cwd=directory)
+    return ran, json.loads((directory / "out" / "report.json").read_text())
+
+
 def fires(program: Program, directory: Path, python: Path | str = sys.executable) -> None:
     program.write(directory)
 
@@ -231,17 +238,7 @@ def test_a_program_that_drops_its_privileges_is_followed() -> None:
         folder = Path(name)
         folder.chmod(0o755)
         Program(name="", text=text).write(folder)
-        ran = doctor(
-            "import-race",
-            "--report-dir",
-            "out",
-            "--",
-            sys.executable,
-            "main.py",
-            cwd=folder,
-            timeout=180,
-        )
-        report = json.loads((folder / "out" / "report.json").read_text())
+        ran, report = recorded(folder)
 
     assert ran.code == 86, ran
     assert [hazard["modules"] for hazard in report["facts"]["hazards"]] == [["lazypkg"]]
@@ -249,16 +246,8 @@ def test_a_program_that_drops_its_privileges_is_followed() -> None:
 
 def test_a_signal_in_a_held_run_ends_it_and_no_other_is_made(tmp_path: Path) -> None:
     named("awaited thread").write(tmp_path)
-    running = begin(
-        "import-race",
-        "--confirm",
-        "--report-dir",
-        "out",
-        "--",
-        sys.executable,
-        "main.py",
-        cwd=tmp_path,
-    )
+    line = ("import-race", "--confirm", "--report-dir", "out", "--", sys.executable, "main.py")
+    running = begin(*line, cwd=tmp_path)
     assert running.stderr is not None
     while not running.stderr.readline().startswith(b"confirming 1/1"):
         pass
@@ -329,11 +318,8 @@ def test_a_rule_of_a_race_that_fires_is_tried_and_wins(tmp_path: Path) -> None:
 def test_a_rule_that_was_not_tried_is_marked_so(tmp_path: Path) -> None:
     write(tmp_path, {"service.py": SERVICE})
 
-    ran = doctor(
-        *("import-race", "--report-dir", "out", "--", sys.executable, "main.py"), cwd=tmp_path
-    )
+    ran, report = recorded(tmp_path)
 
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
     (advice,) = remedies(report)
     assert (advice["rule"], advice["rule_standing"]) == ("service=lazypkg:Thing", "not tried")
     assert "NOT seen to win" in " ".join(ran.err.split())
@@ -428,8 +414,7 @@ def test_a_living_subinterpreter_leaves_the_status_of_the_command(
     """
     (tmp_path / "main.py").write_text(textwrap.dedent(text))
 
-    ran = doctor("import-race", "--report-dir", "out", "--", python, "main.py", cwd=tmp_path)
+    ran, report = recorded(tmp_path, python)
 
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert (ran.code, report["verdict"]) == (86, "inconclusive"), ran
     assert report["facts"]["command"]["exit_code"] == 3

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import environment
+from tests.support.cli import ROOT, doctor, environment, words
 
 pytestmark = pytest.mark.integration
 
@@ -46,32 +46,22 @@ def test_a_signal_during_an_import_ends_the_start_in_one_line(
     tmp_path: Path, name: str, at: int, number: signal.Signals
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(HOOK)
-    variables = {"PYTHONPATH": str(tmp_path), "AT": str(at), "NUMBER": str(int(number))}
+    variables = {"PYTHONPATH": f"{tmp_path}:{ROOT}", "AT": str(at), "NUMBER": str(int(number))}
 
-    ran = subprocess.run(
-        [sys.executable, "-m", "ci_doctor", *COMMANDS[name]],
-        cwd=tmp_path,
-        env=environment(variables),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran = doctor(*COMMANDS[name], cwd=tmp_path, env=variables)
 
-    assert ran.returncode == 128 + number, ran.stderr
-    assert ran.stderr.count("\n") == 1, ran.stderr
-    assert ran.stderr.startswith("error: ")
-    assert number.name in ran.stderr
+    assert ran.code == 128 + number, ran
+    assert ran.err.count("\n") == 1, ran
+    assert ran.err.startswith("error: ")
+    assert number.name in ran.err
 
 
 def test_a_second_signal_waits_for_no_helper(tmp_path: Path) -> None:
     deaf = "import signal; signal.signal(2, signal.SIG_IGN); signal.signal(15, signal.SIG_IGN)"
     program = f"{deaf}; import os, time; os.fork(); os.write(1, b'deaf\\n'); time.sleep(600)"
+    line = ("launch", "--service", "a=sleep 600", "--ready", "a=file:/", "--")
     launched = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "ci_doctor", "launch", "--service", "a=sleep 600"),
-            *("--ready", "a=file:/", "--", sys.executable, "-c", program),
-        ],
+        words(*line, sys.executable, "-c", program),
         cwd=tmp_path,
         env=environment({}),
         stdout=subprocess.PIPE,

@@ -51,6 +51,11 @@ def words(*args: str | Path) -> tuple[str, ...]:
     return (sys.executable, "-m", "ci_doctor", *map(str, args))
 
 
+def after_shell(script: str) -> tuple[str, ...]:
+    """The words that start a command after `script`, in the process of its shell."""
+    return ("sh", "-c", f'{script}; exec "$@"', "sh")
+
+
 def python_program(
     program: str, *args: str | Path, check: bool = True, **options: Any
 ) -> subprocess.CompletedProcess[str]:
@@ -88,16 +93,21 @@ def doctor(
     cwd: Path,
     env: Mapping[str, str | None] | None = None,
     timeout: float = 180.0,
+    before: Sequence[str] = (),
+    **options: Any,
 ) -> Ran:
-    """Run `ci-doctor ARGS` in `cwd` to its end; `env` changes our environment, `timeout` is seconds of wall clock."""
+    """Run `ci-doctor ARGS` in `cwd` to its end; `env` changes our environment, `timeout` is seconds of wall clock.
+
+    `before` are the words that start it; `options` as subprocess.run has them.
+    """
     ended = subprocess.run(
-        words(*args),
+        [*before, *words(*args)],
         cwd=cwd,
         env=environment({**_spared(args), **(env or {})}),
-        stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=timeout,
         check=False,
+        **{"stdin": subprocess.DEVNULL, **options},
     )
     return Ran(
         code=ended.returncode,
