@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 GAP_S = 0.4
 
@@ -87,9 +88,7 @@ class Program(Struct, frozen=True, kw_only=True):
         return directory
 
 
-def _threaded(
-    background: str, foreground: str, *, start: str = "threading.Thread(target=background).start()"
-) -> str:
+def _threaded(background: str, foreground: str) -> str:
     """A thread imports first, the main thread once it is done."""
     return f"""
 import threading
@@ -100,7 +99,7 @@ def background():
     done.append(1)
 
 if __name__ == "__main__":
-    {start}
+    threading.Thread(target=background).start()
     gap()
     {foreground}
     print("fine")
@@ -155,10 +154,19 @@ _SELF = "self-replacing package"
 _CYCLE = "import cycle"
 _ORDER = "submodule order"
 _FAILED = "failed import"
+_TRIED = "try:\n        import broken; broken.value\n    except ImportError:\n        pass"
 
 
-def _racy(name: str, text: str, kind: str, *modules: str, **fields: object) -> Program:
-    return Program(name=name, text=text, kind=kind, modules=frozenset(modules), **fields)  # type: ignore[arg-type]
+def _racy(kind: str, modules: str, texts: dict[str, str]) -> list[Program]:
+    """A program for each text, with a hazard of that kind that names `modules`."""
+    named = frozenset(modules.split())
+    return [Program(name=name, text=text, kind=kind, modules=named) for name, text in texts.items()]
+
+
+def _replaced(name: str, text: str, *words: str, zipped: bool = False) -> Program:
+    """A program that is started by other words."""
+    (program,) = _racy(_SELF, "lazypkg", {name: text})
+    return replace(program, words=words, zipped=zipped)
 
 
 _CHILD_RUN = f"""
@@ -276,87 +284,52 @@ if __name__ == "__main__":
 """
 
 RACY = (
-    _racy("replaced, thread first", _LAZY, _SELF, "lazypkg"),
-    _racy(
-        "replaced, main first",
-        _main_first("from lazypkg import Thing", "import lazypkg"),
+    *_racy(
         _SELF,
         "lazypkg",
+        {
+            "replaced, thread first": _LAZY,
+            "replaced, main first": _main_first("from lazypkg import Thing", "import lazypkg"),
+            "replaced, main too early": _EARLY,
+            "replaced, asyncio thread": _TO_THREAD,
+            "replaced, daemon thread": _LAZY.replace("=background)", "=background, daemon=True)"),
+            "replaced, spawn child": _in_a_child("spawn"),
+            "replaced, forkserver child": _in_a_child("forkserver"),
+            "replaced, subprocess": _CHILD_RUN,
+            "replaced, daemon at exit": _AT_EXIT.replace("{daemon}", "True"),
+            "replaced, thread of C code": _IN_C,
+            "replaced, forked in a thread": _FORKED_IN_A_THREAD,
+        },
     ),
-    _racy("replaced, main too early", _EARLY, _SELF, "lazypkg"),
-    _racy("replaced, asyncio thread", _TO_THREAD, _SELF, "lazypkg"),
-    _racy(
-        "replaced, daemon thread",
-        _threaded(
-            "import lazypkg",
-            "from lazypkg import Thing",
-            start="threading.Thread(target=background, daemon=True).start()",
-        ),
-        _SELF,
-        "lazypkg",
-    ),
-    *(
-        _racy(f"replaced, {method} child", _in_a_child(method), _SELF, "lazypkg")
-        for method in ("spawn", "forkserver")
-    ),
-    _racy("replaced, subprocess", _CHILD_RUN, _SELF, "lazypkg"),
-    _racy("replaced, daemon at exit", _AT_EXIT.replace("{daemon}", "True"), _SELF, "lazypkg"),
-    _racy("replaced, thread of C code", _IN_C, _SELF, "lazypkg"),
-    _racy("replaced, forked in a thread", _FORKED_IN_A_THREAD, _SELF, "lazypkg"),
-    _racy("replaced, zipapp", _LAZY, _SELF, "lazypkg", words=("app.pyz",), zipped=True),
-    _racy("replaced, -m", _LAZY, _SELF, "lazypkg", words=("-m", "main")),
-    _racy("replaced, -c", "", _SELF, "lazypkg", words=("-c", textwrap.dedent(_LAZY))),
-    _racy(
-        "cycle, thread at a",
-        _threaded("import cycle_a", "import cycle_b"),
+    _replaced("replaced, zipapp", _LAZY, "app.pyz", zipped=True),
+    _replaced("replaced, -m", _LAZY, "-m", "main"),
+    _replaced("replaced, -c", "", "-c", textwrap.dedent(_LAZY)),
+    *_racy(
         _CYCLE,
-        "cycle_a",
-        "cycle_b",
+        "cycle_a cycle_b",
+        {
+            "cycle, thread at a": _threaded("import cycle_a", "import cycle_b"),
+            "cycle, thread at b": _threaded("import cycle_b", "import cycle_a"),
+        },
     ),
-    _racy(
-        "cycle, thread at b",
-        _threaded("import cycle_b", "import cycle_a"),
+    *_racy(
         _CYCLE,
-        "cycle_a",
-        "cycle_b",
+        "ring_a ring_b ring_c",
+        {"cycle of three, a and c": _threaded("import ring_a", "import ring_c")},
     ),
-    _racy(
-        "cycle of three, a and c",
-        _threaded("import ring_a", "import ring_c"),
-        _CYCLE,
-        "ring_a",
-        "ring_b",
-        "ring_c",
-    ),
-    _racy(
-        "submodule, thread at submodule",
-        _threaded("import pkg.sub", "import pkg"),
+    *_racy(
         _ORDER,
-        "pkg",
-        "pkg.sub",
+        "pkg pkg.sub",
+        {
+            "submodule, thread at submodule": _threaded("import pkg.sub", "import pkg"),
+            "submodule, thread at package": _threaded("import pkg", "import pkg.sub"),
+            "submodule, main first": _main_first("import pkg.sub", "import pkg"),
+        },
     ),
-    _racy(
-        "submodule, thread at package",
-        _threaded("import pkg", "import pkg.sub"),
-        _ORDER,
-        "pkg",
-        "pkg.sub",
-    ),
-    _racy(
-        "submodule, main first",
-        _main_first("import pkg.sub", "import pkg"),
-        _ORDER,
-        "pkg",
-        "pkg.sub",
-    ),
-    _racy(
-        "failed import",
-        _threaded(
-            "try:\n        import broken\n    except ImportError:\n        pass",
-            "try:\n        import broken; broken.value\n    except ImportError:\n        pass",
-        ),
+    *_racy(
         _FAILED,
         "broken",
+        {"failed import": _threaded(_TRIED.replace("; broken.value", ""), _TRIED)},
     ),
 )
 
@@ -470,10 +443,8 @@ SAFE = tuple(
 )
 
 # A race that hands out a wrong module, in which nothing that is read is missing.
-HARMLESS = (
-    _racy(
-        "replaced, same names", _threaded("import twin", "from twin import value"), _SELF, "twin"
-    ),
+HARMLESS = _racy(
+    _SELF, "twin", {"replaced, same names": _threaded("import twin", "from twin import value")}
 )
 
 CORPUS = (*RACY, *SAFE, *HARMLESS)

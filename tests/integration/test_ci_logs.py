@@ -70,13 +70,13 @@ def test_on_gitlab_the_report_that_failed_is_expanded(job: Path) -> None:
     assert (services[1], report[1]) == (end[1], last[1])
 
 
-@pytest.mark.parametrize("variable", ["BUILDKITE", "GITHUB_ACTIONS", "GITLAB_CI"])
-def test_run_stays_transparent(variable: str, tmp_path: Path) -> None:
+def test_run_stays_transparent(tmp_path: Path) -> None:
     bare = log_of("run", "--", "echo", "--- mine", cwd=tmp_path, env={})
-    log = log_of("run", "--", "echo", "--- mine", cwd=tmp_path, env={variable: "true"})
+    for variable in ("BUILDKITE", "GITHUB_ACTIONS", "GITLAB_CI"):
+        log = log_of("run", "--", "echo", "--- mine", cwd=tmp_path, env={variable: "true"})
 
-    assert without_times(log) == without_times(bare)
-    assert log.endswith("--- mine\n")
+        assert without_times(log) == without_times(bare), variable
+        assert log.endswith("--- mine\n"), variable
 
 
 def without_times(log: str) -> list[str]:

@@ -111,13 +111,12 @@ def until(leader: int, pattern: str) -> str:
     return seen
 
 
-@pytest.mark.parametrize(("begun", "completed"), LINES, ids=[begun for begun, _ in LINES])
-def test_fish_offers_it(begun: str, completed: str, project: Path) -> None:
+def test_fish_offers_them(project: Path) -> None:
     if shutil.which("fish") is None:
         pytest.skip("no fish")
-    program = "_CI_DOCTOR_COMPLETE=fish_source ci-doctor | source; complete --do-complete $argv[1]"
+    program = "_CI_DOCTOR_COMPLETE=fish_source ci-doctor | source; for line in $argv; complete --do-complete $line; end"
     ended = subprocess.run(
-        ["fish", "--no-config", "-c", program, f"ci-doctor {begun}"],
+        ["fish", "--no-config", "-c", program, *(f"ci-doctor {begun}" for begun, _ in LINES)],
         cwd=project,
         env=variables(project),
         capture_output=True,
@@ -125,7 +124,7 @@ def test_fish_offers_it(begun: str, completed: str, project: Path) -> None:
         check=True,
     )
     offered = [line.partition("\t")[0] for line in ended.stdout.splitlines()]
-    assert offered == [completed.rsplit(maxsplit=1)[-1]], ended
+    assert offered == [completed.rsplit(maxsplit=1)[-1] for _, completed in LINES], ended
 
 
 def test_the_page_shows_what_is_tested_here() -> None:

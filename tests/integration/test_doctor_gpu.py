@@ -3,15 +3,13 @@
 
 import json
 import os
-import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Ran, doctor, environment, words
+from tests.support.cli import Ran, doctor
 from tests.support.gpus import program, smi_gpu, smi_log
+from tests.support.other_user import as_nobody, open_folder
 
 pytestmark = pytest.mark.integration
 
@@ -61,37 +59,16 @@ def test_a_driver_that_fails_makes_the_machine_unfit_for_vllm(tmp_path: Path) ->
     assert "doctor/gpu-" in ran.out
 
 
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that every user may enter; those of pytest are closed."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        yield folder
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
-def test_another_user_than_root_gets_answers_too(open_folder: Path) -> None:
-    path = program(open_folder / "bin", "nvidia-smi", smi_log(smi_gpu()))
-    command = words("doctor", "gpu", "--json")
-    env = environment({"PATH": f"{path}:{os.environ['PATH']}", "HOME": "/nonexistent"})
+def test_another_user_than_root_gets_answers_too() -> None:
+    before = as_nobody()
+    with open_folder() as folder:
+        path = program(folder / "bin", "nvidia-smi", smi_log(smi_gpu()))
+        env = {"PATH": f"{path}:{os.environ['PATH']}", "HOME": "/nonexistent"}
+        ran = doctor("doctor", "gpu", "--json", cwd=folder, env=env, before=before)
 
-    try:
-        ended = subprocess.run(
-            command,
-            cwd=open_folder,
-            env=env,
-            user="nobody",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    except PermissionError:
-        pytest.skip("this Python lies where only root may read")
-
-    facts = json.loads(ended.stdout)["facts"]
-    by_id = {check["id"]: check["status"] for check in facts["checks"]}
-    assert by_id["gpu/driver"] == "ok", ended.stdout
-    assert by_id["gpu/holders"] == "ok", ended.stdout
+    by_id = statuses(ran)
+    assert by_id["gpu/driver"] == "ok", ran
+    assert by_id["gpu/holders"] == "ok", ran
     # Whether others than root may read the kernel's log is the machine's setting.
-    assert by_id["gpu/xids"] in {"ok", "unknown"}, ended.stdout
+    assert by_id["gpu/xids"] in {"ok", "unknown"}, ran

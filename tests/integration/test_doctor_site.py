@@ -6,12 +6,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
-from tests.support.cli import doctor, environment, words
+from tests.support.cli import doctor
 from tests.support.git_repository import make_repository
 
 pytestmark = pytest.mark.integration
@@ -72,48 +71,3 @@ def test_a_broken_site_ends_with_75_and_lines_to_paste(tmp_path: Path) -> None:
     assert "the mirror" in ran.out
     assert "export no_proxy=" in ran.out
     assert "hunter2" not in ran.out + ran.err
-
-
-NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-# Where the interpreter lies in root's home: another user, who may read files all the same. What
-# /proc tells of other users' processes does not depend on that.
-READER = (*NOBODY, "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
-
-
-def as_nobody() -> tuple[str, ...]:
-    """The words before a command line that run it as another user than root."""
-    if shutil.which("setpriv") is not None:
-        for words in (NOBODY, READER):
-            ran = subprocess.run([*words, sys.executable, "-c", ""], check=False)
-            if ran.returncode == 0:
-                return words
-    pytest.skip("no other user can run this interpreter")
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_another_user_gets_answers_and_no_crash() -> None:
-    prefix = as_nobody()
-    # The folders of pytest are closed to other users.
-    with tempfile.TemporaryDirectory() as folder:
-        job = make_repository(Path(folder) / "job")
-        Path(folder).chmod(0o755)
-        ran = subprocess.run(
-            [*prefix, *words("doctor", "network", "leftovers", "checkout", "--json")],
-            cwd=job,
-            env=environment({"HOME": "/nonexistent"}),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    report = json.loads(ran.stdout)
-    statuses = {check["id"]: check["status"] for check in report["facts"]["checks"]}
-    rules = {finding["rule"] for finding in report["findings"]}
-    assert ran.returncode == 75, ran
-    assert "doctor/check-crashed" not in rules
-    assert statuses["checkout/owner"] == "error"
-    assert statuses["checkout/submodules"] == "unknown"
-    unsure = {name for name, status in statuses.items() if status in {"unknown", "error"}}
-    # Servers of somebody else may run here.
-    unsure.discard("leftovers/processes")
-    assert {name.partition("/")[0] for name in unsure} == {"checkout"}

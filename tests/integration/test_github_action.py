@@ -125,14 +125,23 @@ def test_the_exit_code_is_the_commands_own_and_the_cause_is_an_annotation(
     assert "A program reports that a disk is full" in ran.summary
 
 
-def test_a_command_that_fails_in_the_middle_ends_there(runner: Runner, program: str) -> None:
-    """As in a step of a workflow: bash -eo pipefail."""
-    ran = runner.run_action(
-        ROOT,
-        {"executable": program, "setup-env": "false", "command": "false | cat\necho went on"},
-    )
+@pytest.mark.parametrize(
+    ("inputs", "code"),
+    [
+        # As in a step of a workflow: bash -eo pipefail.
+        pytest.param(
+            {"setup-env": "false", "command": "false | cat\necho went on"}, "1", id="in the middle"
+        ),
+        pytest.param({"projects": "not-there"}, "2", id="the preparation"),
+        pytest.param({"executable": "env"}, "2", id="a program of another name"),
+    ],
+)
+def test_where_something_fails_nothing_goes_on(
+    runner: Runner, program: str, inputs: dict[str, str], code: str
+) -> None:
+    ran = runner.run_action(ROOT, {"executable": program, "command": "echo went on", **inputs})
 
-    assert ran.outputs["exit-code"] == "1", ran.log
+    assert (ran.result, ran.outputs["exit-code"]) == ("failure", code), ran.log
     assert "went on" not in ran.log
 
 
@@ -150,31 +159,17 @@ def test_an_input_is_no_code(runner: Runner, program: str, workspace: Path) -> N
     assert list(workspace.rglob("made")) == []
 
 
-def test_a_preparation_that_fails_runs_no_command(runner: Runner, program: str) -> None:
-    ran = runner.run_action(
-        ROOT,
-        {"executable": program, "projects": "not-there", "command": "echo went on"},
-    )
-
-    assert ran.result == "failure"
-    assert ran.outputs["exit-code"] == "2", ran.log
-    assert "went on" not in ran.log
-
-
 # Written apart: no file of ours may lead to it (tests/unit/model/test_distribution.py).
 OTHER_PROJECT = "ci-doctor"
 
 
-@pytest.mark.parametrize(
-    "requirement",
-    [
-        "ci-doctor",
-        f"{OTHER_PROJECT}==1.0",
-        "ci-doctor-toolkit",
-        "ci-doctor-toolkit>=1",
-        "git+https://x",
-    ],
+REFUSED = (
+    *("ci-doctor", f"{OTHER_PROJECT}==1.0"),
+    *("ci-doctor-toolkit", "ci-doctor-toolkit>=1", "git+https://x"),
 )
+
+
+@pytest.mark.parametrize("requirement", REFUSED)
 def test_another_project_and_an_unpinned_version_are_refused(
     runner: Runner, requirement: str
 ) -> None:
@@ -182,13 +177,6 @@ def test_another_project_and_an_unpinned_version_are_refused(
 
     assert (ran.result, ran.outputs["exit-code"]) == ("failure", "2"), ran.log
     assert "::error title=ci-doctor::The input 'install'" in ran.log
-    assert "went on" not in ran.log
-
-
-def test_a_program_of_another_name_is_refused(runner: Runner) -> None:
-    ran = runner.run_action(ROOT, {"executable": "env", "command": "echo went on"})
-
-    assert (ran.result, ran.outputs["exit-code"]) == ("failure", "2"), ran.log
     assert "went on" not in ran.log
 
 
@@ -237,29 +225,34 @@ def test_the_actions_own_files_are_installed_with_the_version_of_their_tag(
     assert (runner.temporary / "ci-doctor/venv/of-the-first").exists(), "it was not made anew"
 
 
-def test_what_cannot_be_installed_is_75_and_nothing_runs(tmp_path: Path, workspace: Path) -> None:
-    """A Python that makes no environment: no disk, no ensurepip."""
+@pytest.mark.parametrize(
+    ("script", "code", "said"),
+    [
+        # No disk, no ensurepip.
+        pytest.param(
+            "case $* in *'import sys'*) exit 0 ;; esac; exit 1",
+            "75",
+            "::error title=ci-doctor::The virtual environment could not be made.",
+            id="that makes no environment",
+        ),
+        pytest.param(
+            "exit 1", "2", "Put actions/setup-python before this step.", id="that is too old"
+        ),
+    ],
+)
+def test_with_a_python_nothing_runs(
+    tmp_path: Path, workspace: Path, script: str, code: str, said: str
+) -> None:
     python = tmp_path / "python3"
-    python.write_text("#!/bin/sh\ncase $* in *'import sys'*) exit 0 ;; esac\nexit 1\n")
+    python.write_text(f"#!/bin/sh\n{script}\n")
     python.chmod(0o755)
     runner = machine(tmp_path / "machine", workspace)
 
     ran = runner.run_action(ROOT, {"python": str(python), "command": "echo went on"})
 
-    assert (ran.result, ran.outputs["exit-code"]) == ("failure", "75"), ran.log
-    assert "::error title=ci-doctor::The virtual environment could not be made." in ran.log
+    assert (ran.result, ran.outputs["exit-code"]) == ("failure", code), ran.log
+    assert said in ran.log
     assert "went on" not in ran.log
-
-
-def test_a_python_that_is_too_old_is_a_usage_error(tmp_path: Path, workspace: Path) -> None:
-    python = tmp_path / "python3"
-    python.write_text("#!/bin/sh\nexit 1\n")
-    python.chmod(0o755)
-
-    ran = machine(tmp_path / "machine", workspace).run_action(ROOT, {"python": str(python)})
-
-    assert (ran.result, ran.outputs["exit-code"]) == ("failure", "2"), ran.log
-    assert "Put actions/setup-python before this step." in ran.log
 
 
 def test_a_cancellation_reaches_the_whole_command(tmp_path: Path) -> None:

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """report.html in a real browser: nothing is loaded, everything can be read, and keys do what a pointer does."""
 
-import itertools
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from ci_doctor.model.outcome import About, Evidence, Verdict
-from ci_doctor.render import html
-from tests.support.browser import CONTRAST, NEEDS_A_BROWSER, OUTSIDE
+from tests.support.browser import NEEDS_A_BROWSER
 from tests.support.builders import a_finding, a_report, sample_reports
 from tests.support.pictures import aligned, matrix, modes, pictures, regression
 
@@ -22,22 +19,8 @@ REPORTS = {**pictures(), **{f"plain {name}": report for name, report in sample_r
 @pytest.mark.parametrize("name", REPORTS)
 @pytest.mark.nightly
 def test_a_page_is_silent_fits_the_window_and_can_be_read(open_page: Any, name: str) -> None:
-    opened = open_page(REPORTS[name])
-    grounds = {}
-    for scheme, width in itertools.product(("light", "dark"), (400, 800, 1280, 1600)):
-        opened.page.emulate_media(color_scheme=scheme)
-        opened.page.set_viewport_size({"width": width, "height": 900})
-        texts = opened.page.evaluate(CONTRAST)
-
-        assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
-        assert texts["seen"] > 10
-        assert texts["poor"] == []
-        assert opened.page.evaluate(OUTSIDE) == []
-        grounds[scheme] = opened.page.evaluate(
-            "getComputedStyle(document.documentElement).backgroundColor"
-        )
-    assert opened.silent(), (opened.said, opened.asked)
-    assert grounds["light"] == "rgb(247, 247, 245)" != grounds["dark"]
+    widths = [400, 800, 1280, 1600]
+    assert list(open_page(REPORTS[name]).widths(*widths, texts=10)) == widths * 2
 
 
 def _at(page: Page) -> tuple[str, str, str]:
@@ -67,16 +50,8 @@ def test_tab_reaches_one_cell_arrow_keys_walk_and_the_page_says_which_starts_agr
     page.focus("table.matrix td[tabindex='0']")
     walked = {}
     for key in (
-        "End",
-        "ArrowDown",
-        "ArrowLeft",
-        "ArrowUp",
-        "Home",
-        "ArrowLeft",
-        "PageDown",
-        "Control+End",
-        "ArrowDown",
-        "Control+Home",
+        *("End", "ArrowDown", "ArrowLeft", "ArrowUp", "Home"),
+        *("ArrowLeft", "PageDown", "Control+End", "ArrowDown", "Control+Home"),
     ):
         page.keyboard.press(key)
         walked[key] = _at(page)[:2]
@@ -221,11 +196,8 @@ def test_the_command_to_reproduce_is_selected_by_one_click(open_page: Any) -> No
 
 
 @pytest.mark.nightly
-def test_a_command_is_copied_by_its_button_with_a_key(browser: Browser, tmp_path: Path) -> None:
-    file = tmp_path / "report.html"
-    file.write_text(html.render(REPORTS["plain regression"]))
-    page = browser.new_page()
-    page.goto(file.as_uri())
+def test_a_command_is_copied_by_its_button_with_a_key(open_page: Any) -> None:
+    page = open_page(REPORTS["plain regression"]).page
     command = page.locator("pre.paste").first.text_content()
 
     page.get_by_role("button", name="Copy the command").first.focus()
@@ -238,11 +210,10 @@ def test_a_command_is_copied_by_its_button_with_a_key(browser: Browser, tmp_path
     )
     page.keyboard.press("Control+V")
     assert page.locator("#box").input_value() == command
-    page.close()
 
 
 @pytest.mark.nightly
-def test_the_build_the_commit_and_the_branch_are_links(browser: Browser, tmp_path: Path) -> None:
+def test_the_build_the_commit_and_the_branch_are_links(open_page: Any) -> None:
     about = About(
         pipeline="vllm",
         build=12,
@@ -251,10 +222,7 @@ def test_the_build_the_commit_and_the_branch_are_links(browser: Browser, tmp_pat
         branch="fix/x",
         repository="https://github.com/o/r",
     )
-    file = tmp_path / "report.html"
-    file.write_text(html.render(a_report(about=about)))
-    page = browser.new_page()
-    page.goto(file.as_uri())
+    page = open_page(a_report(about=about)).page
 
     found = page.locator(".meta a").evaluate_all("all => all.map((each) => each.href)")
     assert found == [
@@ -262,4 +230,3 @@ def test_the_build_the_commit_and_the_branch_are_links(browser: Browser, tmp_pat
         "https://github.com/o/r/commit/" + "0f" * 20,
         "https://github.com/o/r/tree/fix/x",
     ]
-    page.close()

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import sys
-import tempfile
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from tests.integration.import_programs import SAFE, Program, command, named
 from tests.integration.preload_venvs import pyenv_python, skip_without
 from tests.support.cli import Ran, begin, doctor, inside
+from tests.support.other_user import open_folder
 
 pytestmark = pytest.mark.integration
 
@@ -234,9 +234,7 @@ def test_a_program_that_drops_its_privileges_is_followed() -> None:
     text = "import os, threading, time, types\nos.setuid(65534)\n" + textwrap.dedent(
         named("replaced, thread first").text
     )
-    with tempfile.TemporaryDirectory() as name:  # pytest's own are closed to others
-        folder = Path(name)
-        folder.chmod(0o755)
+    with open_folder() as folder:
         Program(name="", text=text).write(folder)
         ran, report = recorded(folder)
 

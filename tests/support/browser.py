@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real browser: which one, what a page says in it, and what can be measured of any page."""
 
+import itertools
 import os
 import shutil
 from collections.abc import Iterator
@@ -97,6 +98,25 @@ class Opened:
     def _dismiss(self, dialog: Dialog) -> None:
         self.said.append(f"a dialog: {dialog.message}")
         dialog.dismiss()
+
+    def widths(self, *widths: int, texts: int = 20) -> Iterator[int]:
+        """Each width of the window, light and dark: there more than `texts` can be read, and nothing lies outside."""
+        grounds = {}
+        for scheme, width in itertools.product(("light", "dark"), widths):
+            self.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            self.page.set_viewport_size({"width": width, "height": 900})
+            contrast = self.page.evaluate(CONTRAST)
+
+            assert contrast["seen"] > texts
+            assert contrast["poor"] == []
+            assert self.page.evaluate("document.documentElement.scrollWidth") <= width
+            assert self.page.evaluate(OUTSIDE) == []
+            yield width
+            grounds[scheme] = self.page.evaluate(
+                "getComputedStyle(document.documentElement).backgroundColor"
+            )
+        assert grounds["light"] == "rgb(247, 247, 245)" != grounds["dark"]
+        assert self.silent(), (self.said, self.asked)
 
     def silent(self) -> bool:
         """Nothing on the console, no error, and nothing asked for but the page (and the icon inside it)."""
