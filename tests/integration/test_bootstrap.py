@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,6 @@ END
 esac
 exec {sys.executable} "$@"
 """
-TOO_OLD = "#!/bin/sh\nexit 1\n"
 GIT = "#!/bin/sh\nexit 0\n"
 # A project without dependencies, whose backend needs nothing from an index.
 PYPROJECT = """[build-system]
@@ -187,14 +187,6 @@ def by_another_tool(clone: Clone, tool: str) -> None:
     clone.program("quick", QUICK)
 
 
-def by_uv(clone: Clone) -> None:
-    by_another_tool(clone, "uv")
-
-
-def by_virtualenv(clone: Clone) -> None:
-    by_another_tool(clone, "virtualenv")
-
-
 def linked(clone: Clone) -> None:
     (clone.bin / "readlink").symlink_to(str(shutil.which("readlink")))
     place = clone.root.parent / "disk"
@@ -216,8 +208,10 @@ def copied(clone: Clone) -> None:
         (half_made, "making"),
         (interpreter_gone, "making"),
         (without_ensurepip, "with python3.11"),
-        (by_uv, "with uv"),
-        (by_virtualenv, "with virtualenv"),
+        *(
+            pytest.param(partial(by_another_tool, tool=tool), f"with {tool}", id=f"by {tool}")
+            for tool in ("uv", "virtualenv")
+        ),
         (linked, "making"),
         (copied, "making"),
     ],
@@ -234,38 +228,29 @@ def test_an_environment_is_made_by_what_the_machine_has_wherever_none_can_be_use
     assert (clone.root / ".venv").is_symlink() == (arrange is linked)
 
 
-def no_git(clone: Clone) -> None:
-    (clone.bin / "git").unlink()
-
-
-def too_old(clone: Clone) -> None:
-    clone.program("old", TOO_OLD)
-
-
-def no_python(clone: Clone) -> None:
-    (clone.bin / "python3").unlink()
-
-
-def no_ensurepip(clone: Clone) -> None:
-    clone.program("python3", WITHOUT_ENSUREPIP)
-
-
 @pytest.mark.parametrize(
-    ("arrange", "says"),
+    ("name", "text", "says"),
     [
-        (no_git, "git is missing"),
-        (no_python, "no Python >= 3.11 found"),
-        (no_ensurepip, "apt-get install python{0[0]}.{0[1]}-venv"),
-        (too_old, "PYTHON=old is no Python >= 3.11"),
+        pytest.param("git", None, "git is missing", id="no git"),
+        pytest.param("python3", None, "no Python >= 3.11 found", id="no Python"),
+        pytest.param(
+            "python3",
+            WITHOUT_ENSUREPIP,
+            "apt-get install python{0[0]}.{0[1]}-venv",
+            id="no ensurepip",
+        ),
+        pytest.param("old", "#!/bin/sh\nexit 1\n", "PYTHON=old is no Python >= 3.11", id="too old"),
     ],
-    ids=lambda each: getattr(each, "__name__", None),
 )
 def test_what_is_missing_is_named_and_nothing_is_half_made(
-    arrange: Callable[[Clone], None], says: str, clone: Clone
+    name: str, text: str | None, says: str, clone: Clone
 ) -> None:
     clone.quick_python()
-    arrange(clone)
-    ran = clone.run(**({"PYTHON": "old"} if arrange is too_old else {}))
+    if text is None:
+        (clone.bin / name).unlink()
+    else:
+        clone.program(name, text)
+    ran = clone.run(**({"PYTHON": name} if name == "old" else {}))
     assert ran.returncode == 2, ran.stderr
     assert says.format(sys.version_info) in ran.stderr
     assert not (clone.root / ".venv").exists()

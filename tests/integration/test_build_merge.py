@@ -75,16 +75,6 @@ def test_the_example_is_merged_as_its_readme_says(tmp_path: Path) -> None:
     assert attempts.count('name="restart"') == 2
 
 
-def test_an_expected_step_without_a_report_ends_with_86(tmp_path: Path) -> None:
-    write_build(tmp_path / "in", [a_job("lint")])
-
-    ran = inside("build", "merge", "in", "--expect", "e2e", "--json", cwd=tmp_path)
-
-    assert ran.code == 86, ran
-    report = json.loads(ran.out)
-    assert (report["verdict"], report["facts"]["missing"]) == ("void", ["e2e"])
-
-
 def test_secrets_in_the_files_of_jobs_do_not_reach_the_report(tmp_path: Path) -> None:
     secret = "correct-horse-battery"
     job = a_job(verdict="failed", summary=f"curl said: {secret} is not valid")

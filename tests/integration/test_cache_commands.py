@@ -97,10 +97,12 @@ def test_what_one_job_saves_the_next_one_restores_and_both_say_so(place: Workpla
     shutil.rmtree(place.cache)
 
     (restored,) = place.transfer("restore")["caches"]
+    (again,) = place.transfer("save")["caches"]
 
     assert (saved["result"], saved["cold_s"], saved["cold_source"]) == ("saved", 4.0, "file times")
     assert (restored["result"], restored["files"]) == ("restored", 3)
     assert contents(place.cache) == before
+    assert again["result"] == "unchanged", "nothing was added to it"
 
 
 def test_a_restored_cache_that_is_read_has_paid_and_one_that_is_compiled_again_has_not(
@@ -182,14 +184,6 @@ def test_a_library_that_chose_another_directory_is_named(place: Workplace) -> No
 
     assert effect["effect"] == "inert"
     assert str(other) in effect["reason"]
-
-
-def test_a_cache_that_nothing_was_added_to_is_not_saved_again(place: Workplace) -> None:
-    place.compile_and_restore("a.so")
-
-    (saved,) = place.transfer("save")["caches"]
-
-    assert saved["result"] == "unchanged"
 
 
 def test_an_earlier_result_ends_if_a_file_of_it_is_gone(place: Workplace) -> None:

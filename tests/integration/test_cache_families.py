@@ -4,39 +4,26 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.caches.families import FAMILIES, Family, relocate
 from ci_doctor.store.directory_store import DirectoryStore
-from ci_doctor.store.manifest import IdentityTier, Manifest, ManifestHeader, Origin, decode
-from ci_doctor.store.objects import StoreLimits
+from ci_doctor.store.manifest import Manifest
 from ci_doctor.store.restore import RestoreRules, restore_tree
 from ci_doctor.store.save import SaveRules, save_tree
 from ci_doctor.store.transfer import Deadline
 from tests.support.jit_caches import make_inductor_cache, make_triton_cache, triton_finds
+from tests.support.saved_trees import header, manifest_of
 
 pytestmark = pytest.mark.integration
 
 
 def save(family: Family, tree: Path, store: DirectoryStore) -> Manifest:
-    empty = IdentityTier(facts={})
-    header = ManifestHeader(
-        family=family.name,
-        hard=empty,
-        path=empty,
-        soft=empty,
-        root=str(tree),
-        created_ms=1,
-        expires_ms=2,
-        origin=Origin(tool="test"),
-    )
     rules = SaveRules(
         scope="local", deadline=Deadline(60), exclude=family.excludes, group=family.group_of
     )
-    saved = save_tree(store, tree, header, rules)
-    limits = StoreLimits()
-    content = store.read(saved.manifest_name, limits.manifest_bytes)
-    assert content is not None
-    return decode(content, limits)
+    of_family = replace(header(tree), family=family.name)
+    return manifest_of(store, save_tree(store, tree, of_family, rules))
 
 
 def restore(family: Family, manifest: Manifest, target: Path, store: DirectoryStore) -> None:

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.store.directory_store import open_store
-from ci_doctor.store.manifest import IdentityTier, ManifestHeader, Origin, signature_name
+from ci_doctor.store.manifest import signature_name
 from ci_doctor.store.objects import ObjectStore, StoreLimits
 from ci_doctor.store.restore import RestoreRules, restore_tree
 from ci_doctor.store.save import SavedTree, SaveRules, save_tree
@@ -28,10 +29,10 @@ from ci_doctor.store.trust import (
     read_manifest,
 )
 from tests.support.s3_server import BUCKET, s3_server
+from tests.support.saved_trees import TIER, header
 
 pytestmark = pytest.mark.integration
 LIMITS = StoreLimits()
-TIER = IdentityTier(facts={"torch": "2.13"})
 HARD = TIER.digest()[:32]
 
 
@@ -66,19 +67,10 @@ def tree(tmp_path: Path) -> Path:
 
 
 def save(store: ObjectStore, tree: Path, scope: str, key: Path, created_ms: int) -> SavedTree:
-    header = ManifestHeader(
-        family="triton",
-        hard=TIER,
-        path=TIER,
-        soft=TIER,
-        root=str(tree),
-        created_ms=created_ms,
-        expires_ms=created_ms + 3_600_000,
-        origin=Origin(tool="0"),
-    )
+    lasting = replace(header(tree), created_ms=created_ms, expires_ms=created_ms + 3_600_000)
     signer = load_signer(key, namespace_of(scope))
     return save_tree(
-        store, tree, header, SaveRules(scope=scope, deadline=Deadline(120), signer=signer)
+        store, tree, lasting, SaveRules(scope=scope, deadline=Deadline(120), signer=signer)
     )
 
 

@@ -341,35 +341,6 @@ def test_a_fault_that_came_back_after_its_revert_is_found_where_it_came_back(
     assert names & {ids[again][:12], ids[brought][:12]}
 
 
-@pytest.mark.nightly
-def test_commits_that_cannot_be_built_are_one_answer_with_the_next_one(tmp_path: Path) -> None:
-    history = History(tmp_path)
-    at = history.add("0", ())
-    for number in range(12):
-        fault, build = ("1" if number > 5 else "0"), ("broken" if number in {5, 6, 7} else "ok")
-        at = history.add(fault, (at,), build=build)
-    ids = history.write()
-    ran = bisect(tmp_path, ids[1], ids[-1])
-
-    assert ran.code == 0, ran
-    names = [each.split()[0] for each in facts(tmp_path)["answers"][0]["names"]]
-    assert names == [each[:12] for each in ids[7:11]]
-
-
-@pytest.mark.nightly
-def test_ends_that_answer_alike_are_said_before_the_search(tmp_path: Path) -> None:
-    history = History(tmp_path)
-    at = history.add("0", ())
-    for _ in range(6):
-        at = history.add("0", (at,))
-    ids = history.write()
-    ran = bisect(tmp_path, ids[1], ids[-1])
-
-    assert ran.code == 86, ran
-    assert facts(tmp_path)["ending"] == "equal"
-    assert len(facts(tmp_path)["points"]) == 2
-
-
 def test_a_range_of_two_branches_is_refused_with_their_merge_base(tmp_path: Path) -> None:
     history = History(tmp_path)
     base = history.add("0", ())

@@ -76,25 +76,12 @@ def test_every_change_of_two_real_environments_is_named(snapshots: Path) -> None
     assert "patched 3.0: the same version, other bytes: patched/__init__.py" in lines
     assert "rebuilt 2.0: the same version, other bytes: rebuilt/__init__.py" in lines
     assert "pinned 1.10 -> 1.9" in lines
-
-
-def test_programs_get_every_file_and_a_gate_ends_with_1_if_something_differs(
-    snapshots: Path,
-) -> None:
-    ran = diff(snapshots, "green.json", "now.json", "--json", "--exit-code")
-
-    changes = {each["subject"]: each for each in json.loads(ran.out)["facts"]["changes"]}
-    assert ran.code == 1
+    programs = diff(snapshots, "green.json", "now.json", "--json")
+    changes = {each["subject"]: each for each in json.loads(programs.out)["facts"]["changes"]}
     assert changes["patched"]["kind"] == "bytes"
     (file,) = changes["patched"]["files"]
     assert file["path"] == "patched/__init__.py"
     assert file["before"] != file["after"]
-    assert diff(snapshots, "green.json", "green.json", "--exit-code").code == 0
-
-    (snapshots / "newer.json").write_text('{"schema": "ci-doctor/snapshot/99"}')
-    newer = diff(snapshots, "green.json", "newer.json", "--exit-code")
-    assert newer.code == 2
-    assert "written by a newer ci-doctor" in newer.err
 
 
 def test_no_secret_is_written(tmp_path: Path) -> None:

@@ -103,13 +103,24 @@ def own_directory(top: Path) -> None:
         os.utime(each, OLD)
 
 
-def hosts(text: str) -> Callable[[Path], object]:
-    return lambda top: (top / "hosts").write_text(text)
+def named(check: str, rule: str, text: str) -> Scene:
+    """What /etc/hosts holds."""
+    return Scene(
+        check=check,
+        rule=rule,
+        break_it=lambda top: (top / "hosts").write_text(text),
+        line="mount --bind hosts /etc/hosts",
+        is_apart=True,
+    )
 
 
-BOUND = "mount --bind hosts /etc/hosts"
+def exported(rule: str, line: str) -> Scene:
+    """A variable that changes what each Python does."""
+    options = ("--python", sys.executable)
+    return Scene(check="python/variables", rule=rule, line=f"export {line}", options=options)
+
+
 LOCK = "doctor/stale-git-lock"
-PYTHONPATH = "doctor/pythonpath-leak"
 SCENES = {
     **{
         f"lock {name}": Scene(check="checkout/locks", rule=LOCK, break_it=locked(name))
@@ -140,41 +151,21 @@ SCENES = {
         break_it=own_directory,
         line="export TMPDIR=$PWD/tmp",
     ),
-    "localhost elsewhere": Scene(
-        check="network/localhost",
-        rule="doctor/localhost-unresolved",
-        break_it=hosts("10.0.0.5 gateway LOCALHOST localhost # our host\n::1 localhost6"),
-        line=BOUND,
-        is_apart=True,
+    "localhost elsewhere": named(
+        "network/localhost",
+        "doctor/localhost-unresolved",
+        "10.0.0.5 gateway LOCALHOST localhost # our host\n::1 localhost6",
     ),
-    "localhost elsewhere too": Scene(
-        check="network/localhost",
-        rule="doctor/localhost-unresolved",
-        break_it=hosts("127.0.0.1 localhost\n192.0.2.7\tlocalhost\n127.0.1.1 box"),
-        line=BOUND,
-        is_apart=True,
+    "localhost elsewhere too": named(
+        "network/localhost",
+        "doctor/localhost-unresolved",
+        "127.0.0.1 localhost\n192.0.2.7\tlocalhost\n127.0.1.1 box",
     ),
-    "no localhost": Scene(
-        check="network/localhost",
-        rule="doctor/localhost-unresolved",
-        break_it=hosts("10.0.0.5 gateway"),
-        line=BOUND,
-        is_apart=True,
+    "no localhost": named("network/localhost", "doctor/localhost-unresolved", "10.0.0.5 gateway"),
+    "localhost of IPv6 alone": named(
+        "network/localhost", "doctor/localhost-ipv6-only", "::1 localhost"
     ),
-    "localhost of IPv6 alone": Scene(
-        check="network/localhost",
-        rule="doctor/localhost-ipv6-only",
-        break_it=hosts("::1 localhost"),
-        line=BOUND,
-        is_apart=True,
-    ),
-    "hostname": Scene(
-        check="network/hostname",
-        rule="doctor/hostname-unresolved",
-        break_it=hosts("127.0.0.1 localhost"),
-        line=BOUND,
-        is_apart=True,
-    ),
+    "hostname": named("network/hostname", "doctor/hostname-unresolved", "127.0.0.1 localhost"),
     "loopback": Scene(
         check="network/loopback", rule="doctor/loopback-down", line=":", is_apart=True
     ),
@@ -191,24 +182,9 @@ SCENES = {
         line="export BUILDKITE_JOB_ID=ours; (BUILDKITE_JOB_ID=earlier setsid sleep 600 &)",
         is_apart=True,
     ),
-    "optimized": Scene(
-        check="python/variables",
-        rule="doctor/asserts-removed",
-        line="export PYTHONOPTIMIZE=1",
-        options=("--python", sys.executable),
-    ),
-    "installer": Scene(
-        check="python/variables",
-        rule="doctor/installer-redirected",
-        line="export PIP_TARGET=/elsewhere",
-        options=("--python", sys.executable),
-    ),
-    "PYTHONPATH": Scene(
-        check="python/variables",
-        rule=PYTHONPATH,
-        line="export PYTHONPATH=/nowhere:/neither",
-        options=("--python", sys.executable),
-    ),
+    "optimized": exported("doctor/asserts-removed", "PYTHONOPTIMIZE=1"),
+    "installer": exported("doctor/installer-redirected", "PIP_TARGET=/elsewhere"),
+    "PYTHONPATH": exported("doctor/pythonpath-leak", "PYTHONPATH=/nowhere:/neither"),
 }
 # A report must not be a part of what it reports on.
 ASK = "ci-doctor doctor --json {options} {check} > ../{name}.json || :"

@@ -148,17 +148,15 @@ def test_a_shell_goes_on_with_the_exports_alone(
 @pytest.mark.parametrize("shell", ["bash", "dash", "zsh", FISH])
 @pytest.mark.parametrize("profile", ["default", "off"])
 def test_the_real_exports_reach_the_shell(shell: str, profile: str, tmp_path: Path) -> None:
-    if shutil.which(shell) is None:
-        pytest.skip(f"no {shell}")
-    form = FISH_EVALUATION if shell == FISH else EVALUATION
-    ended = in_shell(shell, with_profile(form, profile) + '\necho "$CI_DOCTOR_PREPARED"', tmp_path)
+    text = with_profile(shell, profile) + '\necho "$CI_DOCTOR_PREPARED"'
+    ended = in_shell(shell, text, tmp_path)
 
     # With nothing to export there is still something to evaluate.
     assert re.fullmatch(r"-:[0-9a-f]{12}\n", ended.stdout), ended
 
 
 def test_a_job_without_a_python_project_gets_something_to_evaluate(tmp_path: Path) -> None:
-    text = with_profile(EVALUATION, "off") + '\necho "$CI_DOCTOR_PREPARED"'
+    text = with_profile("sh", "off") + '\necho "$CI_DOCTOR_PREPARED"'
     ended = in_shell("sh", text, tmp_path, is_project=False)
 
     assert re.fullmatch(r"-:[0-9a-f]{12}\n", ended.stdout), ended
@@ -167,18 +165,13 @@ def test_a_job_without_a_python_project_gets_something_to_evaluate(tmp_path: Pat
 @pytest.mark.parametrize("shell", ["bash", "dash", "zsh", FISH])
 @pytest.mark.gate(2)
 def test_the_shell_ends_with_the_code_of_an_error(shell: str, tmp_path: Path) -> None:
-    if shutil.which(shell) is None:
-        pytest.skip(f"no {shell}")
-    form = FISH_EVALUATION if shell == FISH else EVALUATION
-    ended = in_shell(shell, with_profile(form, "nonsense") + "\necho went on", tmp_path)
+    ended = in_shell(shell, with_profile(shell, "nonsense") + "\necho went on", tmp_path)
 
     assert ended.stdout == "", ended
     assert ended.returncode == 2, ended
 
 
 def test_a_fish_that_evaluates_an_error_by_other_forms_fails_too(tmp_path: Path) -> None:
-    if shutil.which(FISH) is None:
-        pytest.skip("no fish")
     text = (
         "ci-doctor setup-env --determinism nonsense --format fish | source; or echo failed $status"
     )
@@ -192,11 +185,8 @@ def test_no_export_is_lost_to_what_python_prints_before_ours(
     shell: str, noise: str, tmp_path: Path
 ) -> None:
     """As a sitecustomize does; its text may not even end in a newline."""
-    if shutil.which(shell) is None:
-        pytest.skip(f"no {shell}")
     (tmp_path / "sitecustomize.py").write_text(f"print({noise!r}, end='')\n")
-    form = FISH_EVALUATION if shell == FISH else EVALUATION
-    text = with_profile(form, "default") + '\necho "$CUBLAS_WORKSPACE_CONFIG"'
+    text = with_profile(shell, "default") + '\necho "$CUBLAS_WORKSPACE_CONFIG"'
     ended = in_shell(shell, text, tmp_path, is_project=False, PYTHONPATH=str(tmp_path))
 
     # In fish `set` keeps the status of what failed before it.
@@ -206,13 +196,17 @@ def test_no_export_is_lost_to_what_python_prints_before_ours(
         assert ended.stdout == ":4096:8\n", ended
 
 
-def with_profile(form: str, profile: str) -> str:
+def with_profile(shell: str, profile: str) -> str:
+    form = FISH_EVALUATION if shell == FISH else EVALUATION
     return form.replace("setup-env", f"setup-env --determinism {profile}")
 
 
 def in_shell(
     shell: str, text: str, folder: Path, *, is_project: bool = True, **variables: str
 ) -> "subprocess.CompletedProcess[str]":
+    """How `shell` ends with `text` where ci-doctor is on PATH; without such a shell the test is skipped."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell}")
     if is_project:
         (folder / "pyproject.toml").write_text('[project]\nname = "pkg"\nversion = "1.0"\n')
     command = folder / "bin" / "ci-doctor"

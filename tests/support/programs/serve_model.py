@@ -320,8 +320,6 @@ class Handler(small_http.Handler):
     def content(self, body: dict[str, Any]) -> bytes:
         if "html" in TRAITS:
             return b"<html><body>Bad gateway</body></html>"
-        if "huge" in TRAITS:
-            return b'{"choices":[{"text":"' + b"x" * (70 << 20) + b'"}]}'
         if "nested" in TRAITS:
             return b"[" * 200_000
         if "cut-stream" in TRAITS:
