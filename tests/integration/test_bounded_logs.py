@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-import asyncio
 import os
-import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from ci_doctor.diagnosis.log_end import read_log_end
-from ci_doctor.services.logs import LogWatch, open_log
+from ci_doctor.services.logs import open_log
 from ci_doctor.system.files.bounded_log import LogBound
 
 pytestmark = pytest.mark.integration
@@ -56,34 +53,3 @@ def test_a_survivor_that_writes_on_while_the_log_is_finished_breaks_nothing(tmp_
     assert process.wait(60) == 0
     assert "bytes were cut" in told
     assert read_log_end(log).excerpt.lines[-1] == "x" * 127
-
-
-def test_a_flood_of_output_neither_holds_up_the_loop_nor_hides_its_end(tmp_path: Path) -> None:
-    log, process = pour(tmp_path, "200", "newlines")
-    fatal = re.compile("last words")
-
-    async def run() -> tuple[list[str], int, float]:
-        found: list[str] = []
-        skipped = 0
-
-        def skip(count: int) -> None:
-            nonlocal skipped
-            skipped += count
-
-        watch = LogWatch(
-            log,
-            lambda lines: found.extend(line for line in lines if fatal.search(line)),
-            on_skipped=skip,
-        )
-        longest = 0.0
-        while process.poll() is None:
-            began = time.process_time()
-            await asyncio.sleep(0)
-            longest = max(longest, time.process_time() - began)
-        watch.close()
-        return found, skipped, longest
-
-    found, skipped, longest = asyncio.run(run())
-    assert found == ["the last words"]
-    assert skipped > 0, "it prints faster than anybody reads"
-    assert longest < 0.25

@@ -281,14 +281,6 @@ def test_a_store_that_cannot_be_made_is_an_error_of_usage_for_the_strict(
         assert f"{os.sep}v1" not in each.err, "the directory, and not an object in it"
 
 
-def test_a_mistyped_url_of_a_store_makes_no_directory(place: Workplace) -> None:
-    place.compile("a.so")
-
-    ended = place.run("save", "--store", "s3:/x", *place.family)
-
-    assert (ended.code, "write s3://" in ended.err) == (2, True), ended.err
-
-
 def test_a_damaged_store_is_refused_and_verify_names_the_object(place: Workplace) -> None:
     place.compile("a.so")
     place.transfer("save")
@@ -325,10 +317,16 @@ def test_a_store_that_hangs_takes_no_longer_than_the_budget(place: Workplace) ->
 def test_a_store_of_another_kind_or_an_unknown_family_is_an_error_of_usage(
     place: Workplace,
 ) -> None:
-    cases = {("ftp://host/caches",): "ftp://", ("caches", "--family", "tritn"): "triton"}
+    place.compile("a.so")
+    cases = {
+        ("restore", "--store", "ftp://host/caches"): "ftp://",
+        ("restore", "--store", "caches", "--family", "tritn"): "triton",
+        ("save", "--store", "s3:/x", *place.family): "write s3://",
+    }
     for words, named in cases.items():
-        ended = place.run("restore", "--store", *words)
+        ended = place.run(*words)
         assert (ended.code, named in ended.err) == (2, True), ended.err
+    assert not (place.folder / "s3:").exists(), "a mistyped URL makes no directory"
 
 
 def test_explain_names_the_fact_in_which_the_nearest_cache_differs(place: Workplace) -> None:

@@ -359,23 +359,12 @@ def correctness_passes(site: Site) -> None:
 
 
 def launch(site: Site) -> None:
-    service = (
-        "--service",
-        f"s={site.program('answers', '{port}')}",
-        "--ready",
-        "s=tcp://127.0.0.1:{port}",
-    )
+    answers = site.program("answers", "{port}")
+    service = ("--service", f"s={answers}", "--ready", "s=tcp://127.0.0.1:{port}")
     site.run("launch", *service, "--", "true")
     site.run("launch", *service, "--", "sh", "-c", "exit 7")
-    site.run(
-        "launch",
-        "--service",
-        f"s={site.program('dies_with_traceback')}",
-        "--ready",
-        "s=file:never",
-        "--",
-        "true",
-    )
+    dying = site.program("dies_with_traceback")
+    site.run("launch", "--service", f"s={dying}", "--ready", "s=file:never", "--", "true")
     site.run("launch", *service, "--dry-run")
 
 
@@ -445,14 +434,8 @@ def run(site: Site) -> None:
     # A busy machine reads the 170 packages of the tests' own environment too late for the report.
     venv.create(site.folder / ".venv", symlinks=True)
     site.run("run", "--", "sh", "-c", "exit 3")
-    site.run(
-        "run",
-        "--diagnose",
-        "--",
-        "sh",
-        "-c",
-        "echo 'OSError: [Errno 28] No space left on device'; exit 3",
-    )
+    full = "echo 'OSError: [Errno 28] No space left on device'; exit 3"
+    site.run("run", "--diagnose", "--", "sh", "-c", full)
     site.run("run", "--dry-run", "--", "true")
 
 

@@ -138,13 +138,6 @@ def test_what_one_start_keeps_where_the_other_finds_it_is_no_pass(bench_apart: B
     assert all(str(bench.directory) in each["path"] for each in files)
 
 
-@pytest.mark.nightly
-def test_what_each_start_keeps_for_itself_is_a_pass(bench: Bench) -> None:
-    ran = bench.compare("keeps-temporary", "keeps-temporary", *BOTH, env=LOOKING)
-    check(bench, ran, "pass", 0)
-    assert not any(each["read"] for each in bench.report["facts"]["shared"])
-
-
 @contextlib.contextmanager
 def begun_and_waiting(bench: Bench) -> "Iterator[subprocess.Popen[bytes]]":
     """A run both of whose servers have been started, and wait for a file."""

@@ -42,8 +42,9 @@ def snapshots(venvs: Path) -> Path:
     """`green.json` and `now.json`, with contents."""
     for name in ("green", "now"):
         file = venvs / f"{name}.json"
-        ran = snapshot(venvs, "--venv", venvs / name, "--hash-files", "-o", file)
-        assert ran.code == 0, ran
+        options = ("--hash-files", "-o", file, "--step", "serving")
+        ran = snapshot(venvs, "--venv", venvs / name, *options)
+        assert (ran.code, read(file)["about"]["step"]) == (0, "serving"), ran
     return venvs
 
 
@@ -111,20 +112,6 @@ def test_no_secret_is_written(tmp_path: Path) -> None:
     }
 
 
-def test_of_a_broken_environment_the_rest_is_recorded(tmp_path: Path) -> None:
-    add_package(make_venv(tmp_path / "venv"), "x", "1.0")
-    (tmp_path / "venv/bin/python").unlink()
-
-    ran = snapshot(tmp_path, "--venv", "venv", "-o", "a.json", "--step", "serving")
-
-    assert ran.code == 0, ran
-    taken = read(tmp_path / "a.json")
-    (interpreter,) = taken["interpreters"]
-    assert interpreter["packages"]["x"]["version"] == "1.0"
-    assert "cannot be started" in interpreter["unknown"]["version"]
-    assert taken["about"]["step"] == "serving"
-
-
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout whose last run passed, with a newer package since then. Reports go below it."""
@@ -160,17 +147,6 @@ def test_the_talk_about_a_failed_command_names_what_changed(job: Path) -> None:
 
     assert ran.code == 3
     assert "since the last green run: transformers 5.4.0 -> 5.5.0\n" in ran.err
-
-
-def test_a_green_run_that_is_missing_is_unknown_and_changes_nothing(job: Path) -> None:
-    ran = launch(
-        *("--report-dir", "unknown", "--", "false"),
-        cwd=job,
-        env={"CI_DOCTOR_DOCTOR_SINCE_GREEN": str(job / "none")},
-    )
-
-    assert ran.code == 1
-    assert f"unknown: {job / 'none'} does not exist" in " ".join(ran.err.split())
 
 
 def test_the_doctor_says_what_changed(job: Path) -> None:

@@ -43,14 +43,6 @@ def test_a_driver_that_torch_cannot_use_is_the_environments_error(tmp_path: Path
     assert [finding["rule"] for finding in report["findings"]] == ["doctor/gpu-unusable"]
 
 
-def test_a_torch_without_cuda_leaves_every_proof_unknown(tmp_path: Path) -> None:
-    report = _report(tmp_path, "--strict", "--for", "vllm", code=86, cuda=None)
-
-    checks = report["facts"]["checks"]
-    assert {check["status"] for check in checks} == {"unknown"}
-    assert all("it is built without CUDA" in check["unknown"] for check in checks)
-
-
 def test_a_proof_that_was_asked_for_and_cannot_be_made_is_unknown(tmp_path: Path) -> None:
     ran = inside("doctor", "machine/memory", "gpu_proof/workspace", "--strict", cwd=tmp_path)
 

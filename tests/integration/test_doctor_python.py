@@ -6,23 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import doctor
-from tests.support.packages import install, make_venv, site_of
+from tests.support.packages import make_venv
 
 pytestmark = pytest.mark.integration
 
 
 def _rules(text: str) -> list[str]:
     return [finding["rule"] for finding in json.loads(text)["findings"]]
-
-
-def test_a_sound_environment_is_fit_and_nothing_is_said_of_it(tmp_path: Path) -> None:
-    python = make_venv(tmp_path / ".venv")
-    install(site_of(python), "engine", "1.0")
-
-    ran = doctor("doctor", "python", "--json", cwd=tmp_path, env={"VIRTUAL_ENV": None})
-
-    assert ran.code == 0, ran
-    assert _rules(ran.out) == []
 
 
 def test_the_projects_environment_without_its_base_ends_75_and_names_the_repair(

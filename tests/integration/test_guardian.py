@@ -37,6 +37,11 @@ ROOT = Path(__file__).parents[2]
 LIMIT_S = 180.0  # guards against hanging only
 
 
+def environment() -> dict[str, str]:
+    """Ours, in which our modules are found."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+
+
 def descriptors() -> set[int]:
     """Those that are open in this process."""
     return {int(path.name) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
@@ -106,10 +111,9 @@ def holder(
     """A process that holds a guardian, with COMMAND below; what is left of it is killed, and its guardian waited for."""
     before_it = set(children_of(os.getpid()))
     words = [*before, sys.executable, str(PROGRAMS / "holds_a_guardian.py"), how, stop, *command]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     with subprocess.Popen(
         words,
-        env=environment,
+        env=environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -475,10 +479,18 @@ def test_a_stop_command_without_end_is_ended() -> None:
         assert time.monotonic() - began > 2.5
 
 
-def test_without_the_guardian_what_it_started_lives_and_is_ours(scene: Scene) -> None:
-    child, pids = scene.family()
+def lose_the_guardian(scene: Scene) -> None:
     os.kill(scene.guardian.pid, signal.SIGKILL)
     assert survivors([scene.guardian.pid]) == []
+
+
+def test_without_the_guardian_what_it_started_lives_and_is_ours_and_nothing_more_is_started(
+    scene: Scene,
+) -> None:
+    child, pids = scene.family()
+    lose_the_guardian(scene)
+    with pytest.raises(InfraError, match="is gone"):
+        scene.spawn("true")
     assert {kin.pid for kin in scene.tree.living()} == set(pids)
     os.kill(child.pid, signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
@@ -490,29 +502,9 @@ def test_the_status_of_a_child_is_kept_when_the_tree_reaps_it_for_a_guardian_tha
     scene: Scene,
 ) -> None:
     child = scene.spawn("sleep", "1000")
-    os.kill(scene.guardian.pid, signal.SIGKILL)
-    survivors([scene.guardian.pid])
+    lose_the_guardian(scene)
     scene.tree.kill(5)
     assert child.wait() == -signal.SIGKILL
-
-
-def lose_the_guardian(scene: Scene) -> int:
-    lost = scene.guardian.pid
-    os.kill(lost, signal.SIGKILL)
-    assert survivors([lost]) == []
-    return lost
-
-
-def test_nothing_more_is_started_without_a_guardian_and_what_it_had_started_is_ours(
-    scene: Scene,
-) -> None:
-    first = scene.spawn("sh", "-c", "read line < /dev/zero; exit 3")
-    lose_the_guardian(scene)
-    with pytest.raises(InfraError, match="is gone"):
-        scene.spawn("true")
-    assert {kin.pid for kin in scene.tree.living()} == {first.pid}
-    os.kill(first.pid, signal.SIGTERM)
-    assert first.wait() == -signal.SIGTERM
 
 
 def test_a_stopped_guardian_is_ended_in_time(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -539,15 +531,8 @@ def test_how_a_child_ended_is_seen_past_a_stopped_guardian(scene: Scene) -> None
 def test_the_interrupt_key_reaches_the_foreground_and_not_the_guardian() -> None:
     ours, its = pty.openpty()
     program = "import os, signal; print('tty', os.isatty(1), os.tcgetpgrp(1) == os.getpgrp(), flush=True); signal.pause()"
-    words = [
-        sys.executable,
-        str(PROGRAMS / "holds_a_guardian.py"),
-        "stays",
-        "",
-        sys.executable,
-        "-c",
-        program,
-    ]
+    holds = str(PROGRAMS / "holds_a_guardian.py")
+    words = [sys.executable, holds, "stays", "", sys.executable, "-c", program]
 
     def take_the_terminal() -> None:
         ioctl(its, termios.TIOCSCTTY, 0)
@@ -559,7 +544,7 @@ def test_the_interrupt_key_reaches_the_foreground_and_not_the_guardian() -> None
         stderr=its,
         start_new_session=True,
         preexec_fn=take_the_terminal,  # noqa: PLW1509 - no thread here
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        env=environment(),
     ) as process:
         os.close(its)
         said = until(ours, b"tty True True", b'"child"')
@@ -617,7 +602,7 @@ def test_where_the_first_process_reaps_nobody(end: list[str]) -> None:
     )
     done = subprocess.run(
         [*namespace, sys.executable, "-c", program, *FAMILY, *end],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        env=environment(),
         stdout=subprocess.PIPE,
         text=True,
         check=False,

@@ -228,18 +228,6 @@ def test_diagnose_says_how_often_a_cause_was_seen_and_its_report_counts_once(
     assert (facts["files"], facts["known_files"]) == (0, 2)
 
 
-def test_a_history_that_cannot_be_written_changes_no_result(tmp_path: Path) -> None:
-    (tmp_path / "job.log").write_text(LOG)
-    (tmp_path / "h.sqlite").write_text("no database" * 100)
-    env = {"CI_DOCTOR_HISTORY_DATABASE": "h.sqlite"}
-
-    ran = inside("diagnose", "job.log", cwd=tmp_path, env=env)
-
-    assert (ran.code, ran.err) == (0, "")
-    assert "not written: " in ran.out
-    assert "TypeError" in ran.out
-
-
 @pytest.mark.parametrize(
     ("database", "line"),
     [

@@ -8,15 +8,16 @@ import pytest
 from ci_doctor.render import html, json
 from ci_doctor.session.delivery import write
 from ci_doctor.session.report_directory import lock_named
-from ci_doctor.system.secrets.redaction import Redactor
-from tests.support.builders import a_report, sample_reports
+from tests.support.builders import sample_reports
 from tests.support.cli import doctor
-from tests.support.pictures import aligned, modes
+from tests.support.pictures import modes
 
 pytestmark = pytest.mark.integration
 
 
-def test_the_page_lies_in_the_report_directory_where_there_is_a_matrix(tmp_path: Path) -> None:
+def test_the_page_lies_in_the_report_directory_where_there_is_a_matrix_until_the_next_run(
+    tmp_path: Path,
+) -> None:
     write(modes(), tmp_path / "modes")
     write(sample_reports()["flaky"], tmp_path / "plain")
 
@@ -27,28 +28,10 @@ def test_the_page_lies_in_the_report_directory_where_there_is_a_matrix(tmp_path:
         "report.json",
         "report.md",
     ]
-
-
-def test_the_page_of_an_earlier_run_is_taken_away(tmp_path: Path) -> None:
-    write(modes(), tmp_path)
-    directory = lock_named(tmp_path)
-    directory.clear()
-    directory.release()
-
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_no_secret_reaches_the_page(tmp_path: Path) -> None:
-    facts = {
-        **modes().facts,
-        "aligned": [aligned(left="the token is s3cr3t-value", suspects=["s3cr3t-value"])],
-    }
-    report = Redactor(["s3cr3t-value"]).report(a_report(facts=facts, summary="s3cr3t-value"))
-    write(report, tmp_path)
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
-
-    assert "s3cr3t" not in text
-    assert "redacted" in text
+    next_run = lock_named(tmp_path / "modes")
+    next_run.clear()
+    next_run.release()
+    assert list((tmp_path / "modes").iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["regression", "pass", "error"])

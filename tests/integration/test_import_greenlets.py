@@ -3,6 +3,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.integration.preload_venvs import pyenv_python, skip_without
 from tests.support.cli import Ran, inside
 
 pytestmark = pytest.mark.integration
+greenlet = pytest.importorskip("greenlet")
 
 SPAWNED = """
 import greenlet
@@ -102,8 +104,6 @@ from lazypkg import Thing
 
 
 def race(directory: Path, text: str, python: Path | None = None) -> tuple[Ran, dict[str, Any]]:
-    import sys
-
     Program(name="", text=text).write(directory)
     ran = inside(
         "import-race", "--report-dir", "out", "--", python or sys.executable, "main.py",
@@ -124,8 +124,6 @@ def race(directory: Path, text: str, python: Path | None = None) -> tuple[Ran, d
 def test_imports_of_two_greenlets_are_void(
     background: str, foreground: str, tmp_path: Path
 ) -> None:
-    pytest.importorskip("greenlet")
-
     ran, report = race(tmp_path, SPAWNED.format(background=background, foreground=foreground))
 
     assert ran.out == "fine\n"
@@ -135,7 +133,6 @@ def test_imports_of_two_greenlets_are_void(
 
 
 def test_an_import_that_is_suspended_by_a_switch_is_no_pass(tmp_path: Path) -> None:
-    pytest.importorskip("greenlet")
     (tmp_path / "halting.py").write_text(
         "import sys\nsys.modules['__main__'].main.switch()\nvalue = 1\n"
     )
@@ -148,7 +145,6 @@ def test_an_import_that_is_suspended_by_a_switch_is_no_pass(tmp_path: Path) -> N
 
 def test_greenlets_of_a_bundled_copy_are_void(tmp_path: Path) -> None:
     """Under another name, as a program does that brings its own."""
-    greenlet = pytest.importorskip("greenlet")
     copy = tmp_path / "bundled" / "stacks"
     copy.mkdir(parents=True)
     (copy / "__init__.py").write_text("")
@@ -166,7 +162,6 @@ def test_greenlets_of_a_bundled_copy_are_void(tmp_path: Path) -> None:
 
 
 def test_an_import_that_was_running_when_greenlets_came_counts(tmp_path: Path) -> None:
-    pytest.importorskip("greenlet")
     (tmp_path / "halfway.py").write_text(HALFWAY)
 
     ran, report = race(tmp_path, "import halfway")
@@ -176,16 +171,12 @@ def test_an_import_that_was_running_when_greenlets_came_counts(tmp_path: Path) -
 
 
 def test_a_forked_child_with_greenlets_is_void(tmp_path: Path) -> None:
-    pytest.importorskip("greenlet")
-
     ran, report = race(tmp_path, FORKED)
 
     assert (ran.code, report["verdict"]) == (86, "void"), ran
 
 
 def test_threads_of_a_program_that_only_has_greenlet_loaded_are_judged(tmp_path: Path) -> None:
-    pytest.importorskip("greenlet")
-
     ran, report = race(tmp_path, THREADS.replace("{module}", "plain_a"))
 
     assert (ran.code, report["verdict"]) == (0, "pass"), ran

@@ -14,7 +14,7 @@ import pytest
 
 from tests.integration.import_programs import MODULES, Program, command, named
 from tests.integration.preload_venvs import Venv, interpreters, pyenv_python, skip_without
-from tests.support.cli import Ran, begin, doctor, inside
+from tests.support.cli import Ran, begin, doctor, inside, python_program
 from tests.support.report_schema import checked_report
 
 pytestmark = pytest.mark.integration
@@ -165,7 +165,7 @@ def test_a_program_without_a_hazard_passes_and_keeps_its_output(site: Site) -> N
 RELOADS = """
 import importlib, threading
 import plain_b
-asked, told = threading.Semaphore(0), threading.Semaphore(0)
+told = threading.Semaphore(0)
 
 def background():
     {use}
@@ -175,7 +175,6 @@ thread = threading.Thread(target=background)
 thread.start()
 {before}
 importlib.reload(plain_b)
-{after}
 print("fine")
 """
 
@@ -186,7 +185,7 @@ USES = ("import plain_b", "plain_b.__name__")
 @pytest.mark.parametrize("use", USES)
 def test_a_reload_beside_a_thread_that_has_the_module_is_no_pass(site: Site, use: str) -> None:
     background = "told.acquire(timeout=0.5)"
-    site.put(RELOADS.format(use=use, background=background, before="", after=""))
+    site.put(RELOADS.format(use=use, background=background, before=""))
 
     ran = site.race("--confirm", "--", sys.executable, "main.py")
 
@@ -197,7 +196,7 @@ def test_a_reload_beside_a_thread_that_has_the_module_is_no_pass(site: Site, use
 
 def test_a_second_copy_beside_a_thread_that_has_the_first_is_no_pass(site: Site) -> None:
     background = "told.acquire(timeout=0.5)"
-    text = RELOADS.format(use=USES[0], background=background, before="", after="")
+    text = RELOADS.format(use=USES[0], background=background, before="")
     again = "import sys; del sys.modules['plain_b']\nimport plain_b"
     site.put(text.replace("importlib.reload(plain_b)", again))
 
@@ -211,7 +210,7 @@ def test_a_second_copy_beside_a_thread_that_has_the_first_is_no_pass(site: Site)
 
 @pytest.mark.parametrize("use", USES)
 def test_a_reload_after_the_thread_was_joined_passes(site: Site, use: str) -> None:
-    site.put(RELOADS.format(use=use, background="", before="thread.join()", after=""))
+    site.put(RELOADS.format(use=use, background="", before="thread.join()"))
 
     assert site.race("--", sys.executable, "main.py").code == 0
 
@@ -338,11 +337,9 @@ def test_with_json_stdout_is_the_report_alone_and_the_command_keeps_its_words(si
 
 
 def test_no_descriptor_of_ours_reaches_the_command(site: Site) -> None:
-    ran = site.python("import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))")
-    plain = subprocess.run(
-        [sys.executable, "-c", "import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))"],
-        capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL, env=dict(os.environ),
-    )  # fmt: skip
+    program = "import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))"
+    ran = site.python(program)
+    plain = python_program(program, stdin=subprocess.DEVNULL, env=dict(os.environ))
 
     assert ran.out == plain.stdout
 
