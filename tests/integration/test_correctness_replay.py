@@ -105,6 +105,15 @@ def test_a_request_is_shown_with_both_texts_and_the_numbers(run: Path) -> None:
     assert "1 lines of the samples cannot be read" in ran.err
 
 
+def test_an_error_stands_beside_the_answers_and_cannot_act_on_the_terminal(run: Path) -> None:
+    ran = replay(run, "--request", "r3")
+
+    assert ran.code == 0, ran
+    assert "✗  B1     HTTP 500: out of \\x1b[31mmemory" in ran.out
+    assert "\x1b" not in ran.out
+    assert "missing" in ran.out
+
+
 def test_passes_of_one_start_are_held_against_each_other(run: Path) -> None:
     rows = [sample("A1", "r1", said("x"), 1), sample("A1", "r1", said("y"), 2)]
     (run / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
