@@ -94,14 +94,14 @@ def test_a_failed_command_under_run_is_followed_by_an_open_diagnosis(tmp_path: P
     assert log.index("[Errno 28]") < log.index("+++ ")
 
 
-def test_the_name_of_a_missing_command_begins_no_group(tmp_path: Path) -> None:
+def test_the_name_of_a_missing_command_begins_no_group_and_is_no_workflow_command(
+    tmp_path: Path,
+) -> None:
     log = log_of("run", "--", "x\n--- acts", cwd=tmp_path, env={"BUILDKITE": "true"})
 
     assert " --- acts: command not found" in log
     assert "acts" not in "".join(title for _, title in buildkite_headers(log))
 
-
-def test_the_name_of_a_missing_command_is_no_workflow_command(tmp_path: Path) -> None:
     log = log_of("run", "--", "x\n::error::acts", cwd=tmp_path, env={"GITHUB_ACTIONS": "true"})
 
     assert "::error::acts: command not found" in log

@@ -19,6 +19,7 @@ from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import Allowance, EventKind, ServiceEvent
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import ServiceSpec
+from tests.support.loop import in_a_loop
 from tests.support.scene import TCP, Scene
 
 pytestmark = pytest.mark.integration
@@ -89,33 +90,30 @@ def test_a_worker_killed_by_a_signal_under_its_living_server_is_a_death(scene: S
     assert (died.service, died.pid, died.signal) == ("vllm", failure.descendant.pid, "SIGSEGV")
 
 
-def test_what_the_system_allows_a_service_is_known(scene: Scene) -> None:
-    async def run() -> Allowance:
-        group = await scene.started(vllm=scene.service("answers"))
-        try:
-            return group.instances["vllm"].allowed
-        finally:
-            await group.stop()
-
+@in_a_loop
+async def test_what_the_system_allows_a_service_is_known(scene: Scene) -> None:
+    group = await scene.started(vllm=scene.service("answers"))
+    allowed = group.instances["vllm"].allowed
+    await group.stop()
     most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    assert asyncio.run(run()) == Allowance(
+    assert allowed == Allowance(
         user=os.geteuid(), file_bytes=None if most == resource.RLIM_INFINITY else most
     )
 
 
 @pytest.mark.parametrize(
-    ("number", "options"),
+    ("number", "options", "is_told"),
     [
-        pytest.param(signal.SIGUSR1, {}, id="it exits by itself"),
-        pytest.param(signal.SIGPIPE, {}, id="a pipeline ends it"),
-        pytest.param(signal.SIGKILL, {"descendants": "ignore"}, id="the service says so"),
+        pytest.param(signal.SIGUSR1, {}, False, id="it exits by itself"),
+        pytest.param(signal.SIGPIPE, {}, True, id="a pipeline ends it"),
+        pytest.param(signal.SIGKILL, {"descendants": "ignore"}, False, id="the service says so"),
     ],
 )
 def test_an_end_of_a_worker_may_be_no_death(
-    number: signal.Signals, options: dict[str, str], scene: Scene
+    number: signal.Signals, options: dict[str, str], is_told: bool, scene: Scene
 ) -> None:
     assert after(scene, number, limit_s=1.5, **options) is None
-    assert EventKind.DESCENDANT_DIED not in [event.kind for event in scene.events]
+    assert (EventKind.DESCENDANT_DIED in [event.kind for event in scene.events]) == is_told
 
 
 def test_a_worker_that_was_there_before_its_server_was_looked_at_is_its_own(scene: Scene) -> None:
@@ -220,15 +218,12 @@ def daemon(scene: Scene) -> ServiceSpec:
     )
 
 
-def test_a_daemon_is_followed_by_its_pidfile_and_its_death_is_an_event(scene: Scene) -> None:
-    async def run() -> ServiceFailure:
-        group = await scene.started(vllm=daemon(scene))
-        os.kill(int((scene.directory / "pid").read_text()), signal.SIGKILL)
-        failure = await group.death
-        await group.stop()
-        return failure
-
-    failure = asyncio.run(run())
+@in_a_loop
+async def test_a_daemon_is_followed_by_its_pidfile_and_its_death_is_an_event(scene: Scene) -> None:
+    group = await scene.started(vllm=daemon(scene))
+    os.kill(int((scene.directory / "pid").read_text()), signal.SIGKILL)
+    failure = await group.death
+    await group.stop()
     assert (failure.service, failure.was_ready) == ("vllm", True)
     assert failure.signal in {"SIGKILL", None}, (
         "older kernels do not tell how a process ended that is not our child"
@@ -248,14 +243,12 @@ def test_a_pidfile_of_an_earlier_run_that_names_a_stranger_is_not_followed(scene
 # --- groups ---
 
 
-def test_what_does_not_need_each_other_starts_at_the_same_time(scene: Scene) -> None:
-    async def run() -> None:
-        specs = {name: scene.service("answers") for name in ("a", "b")}
-        specs["c"] = scene.service("answers", needs=["a", "b"])
-        group = await scene.started(["c"], **specs)
-        await group.stop()
-
-    asyncio.run(run())
+@in_a_loop
+async def test_what_does_not_need_each_other_starts_at_the_same_time(scene: Scene) -> None:
+    specs = {name: scene.service("answers") for name in ("a", "b")}
+    specs["c"] = scene.service("answers", needs=["a", "b"])
+    group = await scene.started(["c"], **specs)
+    await group.stop()
     kinds = scene.kinds()
     assert set(kinds[:2]) == {"started a", "started b"}
     assert set(kinds[2:4]) == {"ready a", "ready b"}
@@ -306,20 +299,17 @@ def test_a_port_taken_by_another_stops_a_group_before_anything_is_started(scene:
     assert not (scene.directory / "logs").exists()
 
 
-def test_what_fails_right_after_a_death_is_known_as_its_consequence(scene: Scene) -> None:
-    async def run() -> tuple[ServiceFailure, list[ServiceFailure]]:
-        group = await scene.started(
-            first=scene.service("answers"), second=scene.service("answers", needs=["first"])
-        )
-        for name in ("first", "second"):  # before our loop turns again
-            os.kill(group.services[name].pid, signal.SIGKILL)
-        cause = await group.death
-        await group.stop()
-        return cause, group.failures
-
-    cause, failures = asyncio.run(run())
-    assert failures[0] is cause
-    assert {failure.service for failure in failures} == {"first", "second"}
+@in_a_loop
+async def test_what_fails_right_after_a_death_is_known_as_its_consequence(scene: Scene) -> None:
+    group = await scene.started(
+        first=scene.service("answers"), second=scene.service("answers", needs=["first"])
+    )
+    for name in ("first", "second"):  # before our loop turns again
+        os.kill(group.services[name].pid, signal.SIGKILL)
+    cause = await group.death
+    await group.stop()
+    assert group.failures[0] is cause
+    assert {failure.service for failure in group.failures} == {"first", "second"}
 
 
 # --- taking down and starting again ---
@@ -352,31 +342,26 @@ def test_a_service_that_is_taken_down_on_purpose_is_no_death_and_can_be_started_
     assert [event.signal for event in stopped] == ["SIGKILL"]
 
 
-def test_what_a_crash_leaves_behind_is_known_and_stopped(scene: Scene) -> None:
-    async def run() -> int:
-        group = await scene.started(vllm=scene.service("leaves_a_family", ready=TCP))
-        await group.take_down("vllm", signal.SIGKILL)
-        left = len(group.remains("vllm"))
-        await group.stop()
-        return left
-
-    assert asyncio.run(run()) >= 2
+@in_a_loop
+async def test_what_a_crash_leaves_behind_is_known_and_stopped(scene: Scene) -> None:
+    group = await scene.started(vllm=scene.service("leaves_a_family", ready=TCP))
+    await group.take_down("vllm", signal.SIGKILL)
+    left = group.remains("vllm")
+    await group.stop()
+    assert len(left) >= 2
 
 
-def test_a_service_that_cannot_be_started_again_is_a_failure(scene: Scene) -> None:
-    async def run() -> ServiceFailure | None:
-        once = "import os, sys; sys.exit(5) if os.path.exists(sys.argv[2] + '/once') else open(sys.argv[2] + '/once', 'w')\n"
-        serve = "import socket; s = socket.create_server(('127.0.0.1', int(sys.argv[1])))\nwhile True: s.accept()[0].close()"
-        spec = ServiceSpec(
-            command=[sys.executable, "-c", once + serve, "{port}", str(scene.directory)], ready=TCP
-        )
-        group = await scene.started(vllm=spec)
-        await group.take_down("vllm", signal.SIGTERM)
-        failure = await group.relaunch("vllm")
-        await group.stop()
-        return failure
-
-    failure = asyncio.run(run())
+@in_a_loop
+async def test_a_service_that_cannot_be_started_again_is_a_failure(scene: Scene) -> None:
+    once = "import os, sys; sys.exit(5) if os.path.exists(sys.argv[2] + '/once') else open(sys.argv[2] + '/once', 'w')\n"
+    serve = "import socket; s = socket.create_server(('127.0.0.1', int(sys.argv[1])))\nwhile True: s.accept()[0].close()"
+    spec = ServiceSpec(
+        command=[sys.executable, "-c", once + serve, "{port}", str(scene.directory)], ready=TCP
+    )
+    group = await scene.started(vllm=spec)
+    await group.take_down("vllm", signal.SIGTERM)
+    failure = await group.relaunch("vllm")
+    await group.stop()
     assert failure is not None
     assert failure.exit_code == 5
 
@@ -390,43 +375,42 @@ def test_a_stopped_process_is_said_to_be_stopped(scene: Scene) -> None:
     assert "its process is stopped (SIGSTOP)" in failure.message
 
 
-def test_a_stop_command_is_run_before_the_rest_is_stopped(scene: Scene) -> None:
+@in_a_loop
+async def test_a_stop_command_is_run_before_the_rest_is_stopped(scene: Scene) -> None:
     told = scene.directory / "told"
 
-    async def run() -> None:
-        spec = scene.service("answers", stop_command=["sh", "-c", f"echo {{port}} > {told}"])
-        group = await scene.started(vllm=spec)
-        await group.stop()
-        assert told.read_text() == f"{group.endpoint.port}\n"
-
-    asyncio.run(run())
+    spec = scene.service("answers", stop_command=["sh", "-c", f"echo {{port}} > {told}"])
+    group = await scene.started(vllm=spec)
+    await group.stop()
+    assert told.read_text() == f"{group.endpoint.port}\n"
 
 
-def test_a_stop_command_that_hangs_holds_nothing_up_for_long(scene: Scene) -> None:
-    async def run() -> float:
-        spec = scene.service("answers", stop_command=["sleep", "1000"])
-        group = await scene.started(vllm=spec)
-        return (await group.stop(grace_s=0.3)).duration_s
-
-    assert asyncio.run(run()) < 60
+@in_a_loop
+async def test_a_stop_command_that_hangs_holds_nothing_up_for_long(scene: Scene) -> None:
+    spec = scene.service("answers", stop_command=["sleep", "1000"])
+    group = await scene.started(vllm=spec)
+    assert (await group.stop(grace_s=0.3)).duration_s < 60
 
 
-def test_a_port_that_a_stranger_took_over_is_said_to_be_held(scene: Scene, tmp_path: Path) -> None:
-    async def run() -> tuple[str, ...]:
-        group = await scene.started(
-            vllm=scene.service("answers", released=["port"], release_timeout="200ms")
-        )
-        port = group.endpoint.port
-        await group.take_down("vllm", signal.SIGKILL)
-        with socket.create_server(("127.0.0.1", port)):
-            return (await group.stop()).not_released
-
-    held = asyncio.run(run())
+@in_a_loop
+async def test_a_port_that_a_stranger_took_over_is_said_to_be_held(
+    scene: Scene, tmp_path: Path
+) -> None:
+    group = await scene.started(
+        vllm=scene.service("answers", released=["port"], release_timeout="200ms")
+    )
+    port = group.endpoint.port
+    await group.take_down("vllm", signal.SIGKILL)
+    with socket.create_server(("127.0.0.1", port)):
+        held = (await group.stop()).not_released
     assert len(held) == 1
     assert f"pid {os.getpid()}" in held[0]
 
 
-def test_a_group_given_up_while_it_starts_is_asked_to_end_before_it_is_killed(scene: Scene) -> None:
+@in_a_loop
+async def test_a_group_given_up_while_it_starts_is_asked_to_end_before_it_is_killed(
+    scene: Scene,
+) -> None:
     told = scene.directory / "told"
     source = """
         import signal, sys, time
@@ -438,22 +422,19 @@ def test_a_group_given_up_while_it_starts_is_asked_to_end_before_it_is_killed(sc
         time.sleep(1000)
     """
 
-    async def run() -> None:
-        task = asyncio.create_task(
-            scene.start(
-                vllm=ServiceSpec(
-                    command=python(source, "{port}", str(told), str(scene.directory)),
-                    ready="log:never",
-                )
+    task = asyncio.create_task(
+        scene.start(
+            vllm=ServiceSpec(
+                command=python(source, "{port}", str(told), str(scene.directory)),
+                ready="log:never",
             )
         )
-        while not (scene.log("vllm").exists() and scene.log("vllm").read_text()):  # noqa: ASYNC110 - nothing tells us
-            await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(run())
+    )
+    while not (scene.log("vllm").exists() and scene.log("vllm").read_text()):  # noqa: ASYNC110 - nothing tells us
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert told.read_text() == "SIGINT"
 
 

@@ -15,6 +15,7 @@ from ci_doctor.services import descendants
 from ci_doctor.services.descendants import DescendantEnd, DescendantWatch
 from ci_doctor.system.processes.process_table import children_of, look_up
 from ci_doctor.system.processes.tree import become_subreaper
+from tests.support.loop import in_a_loop
 
 pytestmark = pytest.mark.integration
 
@@ -131,40 +132,36 @@ def started(watch: DescendantWatch) -> DescendantWatch:
     ("number", "returncode"), [(signal.SIGKILL, -9), (signal.SIGSEGV, -11), (signal.SIGUSR1, 3)]
 )
 @pytest.mark.parametrize("kind", ["child", "grandchild", "thread"])
-def test_the_end_of_a_process_below_is_told_with_how_it_ended(
+@in_a_loop
+async def test_the_end_of_a_process_below_is_told_with_how_it_ended(
     parent: Parent, kind: str, number: signal.Signals, returncode: int
 ) -> None:
-    async def run() -> None:
-        told = Told()
-        watch = watching(told.add, parent.pid)
-        pid = parent.make(kind)
-        await found(watch, parent.pid, pid)
-        os.kill(pid, number)
-        await told.until(1)
-        ((root, ended),) = told
-        assert (root, ended.kin.pid, ended.returncode, ended.root_ended) == (
-            parent.pid,
-            pid,
-            returncode,
-            False,
-        )
-
-    asyncio.run(run())
+    told = Told()
+    watch = watching(told.add, parent.pid)
+    pid = parent.make(kind)
+    await found(watch, parent.pid, pid)
+    os.kill(pid, number)
+    await told.until(1)
+    ((root, ended),) = told
+    assert (root, ended.kin.pid, ended.returncode, ended.root_ended) == (
+        parent.pid,
+        pid,
+        returncode,
+        False,
+    )
 
 
-def test_the_name_is_the_one_that_it_had_at_its_end(parent: Parent) -> None:
-    async def run() -> None:
-        told = Told()
-        watch = watching(told.add, parent.pid)
-        pid = parent.make("child")
-        await found(watch, parent.pid, pid)
-        os.kill(pid, signal.SIGUSR2)
-        await has_name(pid, "renamed")
-        os.kill(pid, signal.SIGKILL)
-        await told.until(1)
-        assert told[0][1].kin.name == "renamed"
-
-    asyncio.run(run())
+@in_a_loop
+async def test_the_name_is_the_one_that_it_had_at_its_end(parent: Parent) -> None:
+    told = Told()
+    watch = watching(told.add, parent.pid)
+    pid = parent.make("child")
+    await found(watch, parent.pid, pid)
+    os.kill(pid, signal.SIGUSR2)
+    await has_name(pid, "renamed")
+    os.kill(pid, signal.SIGKILL)
+    await told.until(1)
+    assert told[0][1].kin.name == "renamed"
 
 
 def test_an_end_is_told_within_milliseconds(parent: Parent) -> None:
@@ -185,142 +182,128 @@ def test_an_end_is_told_within_milliseconds(parent: Parent) -> None:
     assert sorted(asyncio.run(run()))[5] < descendants._TICK_S / 4
 
 
-def test_the_dead_that_nobody_waits_for_are_told_once(parent: Parent) -> None:
-    async def run() -> None:
-        told = Told()
-        watch = watching(told.add, parent.pid)
-        pids = [parent.make("child"), parent.make("brief")]
+@in_a_loop
+async def test_the_dead_that_nobody_waits_for_are_told_once(parent: Parent) -> None:
+    told = Told()
+    watch = watching(told.add, parent.pid)
+    pids = [parent.make("child"), parent.make("brief")]
+    watch.scan_now()
+    os.kill(pids[0], signal.SIGKILL)
+    await told.until(2)
+    for _ in range(3):
         watch.scan_now()
-        os.kill(pids[0], signal.SIGKILL)
-        await told.until(2)
-        for _ in range(3):
-            watch.scan_now()
-            await asyncio.sleep(0)
-        assert sorted((ended.kin.pid, ended.returncode) for _, ended in told) == [
-            (pids[0], -9),
-            (pids[1], 3),
-        ]
-        parent.make("reap")
-        watch.scan_now()
-
-    asyncio.run(run())
+        await asyncio.sleep(0)
+    assert sorted((ended.kin.pid, ended.returncode) for _, ended in told) == [
+        (pids[0], -9),
+        (pids[1], 3),
+    ]
+    parent.make("reap")
+    watch.scan_now()
 
 
 @pytest.mark.parametrize("kind", ["orphan", "session-orphan"])
-def test_an_orphan_stays_its_root_s(parent: Parent, kind: str) -> None:
+@in_a_loop
+async def test_an_orphan_stays_its_root_s(parent: Parent, kind: str) -> None:
     """Known before it was one, or by the session that the root leads."""
 
-    async def run() -> None:
-        told = Told()
-        watch = watching(told.add, parent.pid, adopters=ourselves)
-        pid = parent.make(kind)
-        root = parent.pid if kind == "orphan" else None
-        await found(watch, root, pid)
-        os.kill(pid, signal.SIGKILL)
-        await told.until(1)
-        assert [(root, ended.kin.pid, ended.returncode) for root, ended in told] == [
-            (root, pid, -9)
-        ]
-
-    asyncio.run(run())
+    told = Told()
+    watch = watching(told.add, parent.pid, adopters=ourselves)
+    pid = parent.make(kind)
+    root = parent.pid if kind == "orphan" else None
+    await found(watch, root, pid)
+    os.kill(pid, signal.SIGKILL)
+    await told.until(1)
+    assert [(root, ended.kin.pid, ended.returncode) for root, ended in told] == [(root, pid, -9)]
 
 
-def test_children_that_go_with_their_root_are_no_deaths_of_their_own(parent: Parent) -> None:
-    async def run() -> None:
-        told = Told()
-        watch = watching(told.add, parent.pid)
-        bound = {parent.make("bound") for _ in range(5)}
-        await found(watch, parent.pid, *bound)
-        os.kill(parent.pid, signal.SIGKILL)
-        await told.until(5)
-        assert {(ended.kin.pid, ended.returncode, ended.root_ended) for _, ended in told} == {
-            (pid, -9, True) for pid in bound
-        }
-
-    asyncio.run(run())
+@in_a_loop
+async def test_children_that_go_with_their_root_are_no_deaths_of_their_own(parent: Parent) -> None:
+    told = Told()
+    watch = watching(told.add, parent.pid)
+    bound = {parent.make("bound") for _ in range(5)}
+    await found(watch, parent.pid, *bound)
+    os.kill(parent.pid, signal.SIGKILL)
+    await told.until(5)
+    assert {(ended.kin.pid, ended.returncode, ended.root_ended) for _, ended in told} == {
+        (pid, -9, True) for pid in bound
+    }
 
 
-def test_without_file_descriptors_an_end_is_still_noticed(parent: Parent) -> None:
-    async def run() -> None:
-        told = Told()
-        pids = [parent.make("child") for _ in range(20)]
-        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        free = os.dup(0)
-        os.close(free)
-        watch = DescendantWatch(lambda: [parent.pid], told.add)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (free + 6, limits[1]))
-        try:
-            watch.start()
-            await found(watch, parent.pid, *pids)
-            for pid in pids:
-                os.kill(pid, signal.SIGKILL)
-            await told.until(20)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-            watch.close()
-        assert {ended.kin.pid for _, ended in told} == set(pids)
-
-    asyncio.run(run())
-
-
-def test_nothing_is_told_after_closing_even_from_within(parent: Parent) -> None:
-    async def run() -> None:
-        told = Told()
-
-        def once(root: int | None, ended: DescendantEnd) -> None:
-            told.add(root, ended)
-            watch.close()
-
-        watch = watching(once, parent.pid)
-        pids = [parent.make("child") for _ in range(3)]
+@in_a_loop
+async def test_without_file_descriptors_an_end_is_still_noticed(parent: Parent) -> None:
+    told = Told()
+    pids = [parent.make("child") for _ in range(20)]
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    watch = DescendantWatch(lambda: [parent.pid], told.add)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 6, limits[1]))
+    try:
+        watch.start()
         await found(watch, parent.pid, *pids)
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        await told.until(1)
-        await asyncio.sleep(0.3)  # more than a tick: what must not happen has had its chance
-        assert len(told) == 1
-        assert watch.below(parent.pid) == ()
+        await told.until(20)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        watch.close()
+    assert {ended.kin.pid for _, ended in told} == set(pids)
 
-    asyncio.run(run())
+
+@in_a_loop
+async def test_nothing_is_told_after_closing_even_from_within(parent: Parent) -> None:
+    told = Told()
+
+    def once(root: int | None, ended: DescendantEnd) -> None:
+        told.add(root, ended)
+        watch.close()
+
+    watch = watching(once, parent.pid)
+    pids = [parent.make("child") for _ in range(3)]
+    await found(watch, parent.pid, *pids)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    await told.until(1)
+    await asyncio.sleep(0.3)  # more than a tick: what must not happen has had its chance
+    assert len(told) == 1
+    assert watch.below(parent.pid) == ()
 
 
-def test_the_services_themselves_and_their_neighbours_are_not_descendants(parent: Parent) -> None:
-    async def run() -> None:
-        other = Parent()
-        told = Told()
-        watch = watching(told.add, parent.pid, other.pid, adopters=ourselves)
-        child = parent.make("child")
-        await found(watch, parent.pid, child)
-        assert [kin.pid for kin in watch.below(parent.pid)] == [child]
-        assert parent.pid not in {kin.pid for kin in watch.below(None)}
-        assert watch.below(other.pid) == ()
-        other.close()
-
-    asyncio.run(run())
+@in_a_loop
+async def test_the_services_themselves_and_their_neighbours_are_not_descendants(
+    parent: Parent,
+) -> None:
+    other = Parent()
+    told = Told()
+    watch = watching(told.add, parent.pid, other.pid, adopters=ourselves)
+    child = parent.make("child")
+    await found(watch, parent.pid, child)
+    assert [kin.pid for kin in watch.below(parent.pid)] == [child]
+    assert parent.pid not in {kin.pid for kin in watch.below(None)}
+    assert watch.below(other.pid) == ()
+    other.close()
 
 
 @pytest.mark.parametrize("kind", ["child", "session-orphan"])
-def test_a_daemon_that_becomes_a_root_itself_is_a_descendant_no_more(
+@in_a_loop
+async def test_a_daemon_that_becomes_a_root_itself_is_a_descendant_no_more(
     parent: Parent, kind: str
 ) -> None:
-    async def run() -> None:
-        told = Told()
-        roots = [parent.pid]
-        watch = started(DescendantWatch(lambda: roots, told.add, orphans_below=ourselves))
-        daemon, other = parent.make(kind), parent.make("child")
-        await found(watch, parent.pid if kind == "child" else None, daemon)
-        await found(watch, parent.pid, other)
-        roots[:] = [daemon]
-        watch.scan_now()
-        assert daemon not in {
-            kin.pid for root in (None, parent.pid, daemon) for kin in watch.below(root)
-        }
-        assert [kin.pid for kin in watch.below(daemon)] == ([other] if kind == "child" else [])
-        os.kill(daemon, signal.SIGKILL)
-        os.kill(other, signal.SIGKILL)
-        await told.until(1)
-        assert [(root, ended.kin.pid) for root, ended in told] == [
-            (daemon if kind == "child" else parent.pid, other)
-        ]
-
-    asyncio.run(run())
+    told = Told()
+    roots = [parent.pid]
+    watch = started(DescendantWatch(lambda: roots, told.add, orphans_below=ourselves))
+    daemon, other = parent.make(kind), parent.make("child")
+    await found(watch, parent.pid if kind == "child" else None, daemon)
+    await found(watch, parent.pid, other)
+    roots[:] = [daemon]
+    watch.scan_now()
+    assert daemon not in {
+        kin.pid for root in (None, parent.pid, daemon) for kin in watch.below(root)
+    }
+    assert [kin.pid for kin in watch.below(daemon)] == ([other] if kind == "child" else [])
+    os.kill(daemon, signal.SIGKILL)
+    os.kill(other, signal.SIGKILL)
+    await told.until(1)
+    assert [(root, ended.kin.pid) for root, ended in told] == [
+        (daemon if kind == "child" else parent.pid, other)
+    ]

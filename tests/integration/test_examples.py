@@ -53,31 +53,35 @@ def test_story_ends_as_the_readme_says(
     assert {start["answered"] for start in report["facts"]["matrix"]["starts"]} == {100}
 
 
-@pytest.mark.nightly
-def test_an_agent_that_lacks_something_is_fit_after_the_remedies(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
-    example = EXAMPLE.parent / "doctor"
-
+def shown_by(example: str, environment: dict[str, str], folder: Path) -> str:
+    """What run.sh of an example prints, which leaves nothing behind."""
     ran = subprocess.run(
-        ["sh", str(example / "run.sh")],
-        cwd=tmp_path,
-        env={**environment, "TMPDIR": str(tmp_path)},
+        ["sh", str(EXAMPLE.parent / example / "run.sh")],
+        cwd=folder,
+        env={**environment, "TMPDIR": str(folder)},
         capture_output=True,
         text=True,
         check=False,
     )
-
-    first, _, second = ran.stdout.partition("exit code 75\n")
     assert ran.returncode == 0, ran
-    readme = (example / "README.md").read_text(encoding="utf-8")
+    assert list(folder.iterdir()) == []
+    return ran.stdout
+
+
+@pytest.mark.nightly
+def test_an_agent_that_lacks_something_is_fit_after_the_remedies(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    shown = shown_by("doctor", environment, tmp_path)
+
+    first, _, second = shown.partition("exit code 75\n")
+    readme = (EXAMPLE.parent / "doctor" / "README.md").read_text(encoding="utf-8")
     for words in ("not fit for vllm: 1 error, 1 warning", "sh checks/weights.sh --fetch"):
         assert words in first
         assert words in readme
     assert "doctor/loopback-proxied" in first
     assert "doctor/loopback-proxied" in readme
     assert "this machine is fit for vllm: 2 ok" in second
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.nightly

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.integration.import_programs import MODULES, Program, command, named
-from tests.integration.preload_venvs import Venv, interpreters, pyenv_python, skip_without
+from tests.integration.preload_venvs import Venv, interpreters
 from tests.support.cli import Ran, begin, doctor, inside, python_program
 from tests.support.report_schema import checked_report
 
@@ -121,21 +121,6 @@ def test_a_race_that_happens_is_an_error_even_where_the_program_goes_on(site: Si
     assert site.report["verdict"] == "failed", "nothing was compared, so it is no regression"
     assert site.findings() == [("import-race/self-replacing", "error")]
     assert site.report["facts"]["counts"]["fired"] == 1
-
-
-@pytest.mark.parametrize("version", ["3.8.18", "3.13.0"])
-@pytest.mark.gate(1)
-def test_other_interpreters_are_recorded_too(site: Site, version: str) -> None:
-    python = pyenv_python(version)
-    skip_without(python)
-    program = named("cycle, thread at a")
-    site.put(program)
-
-    ran = site.race("--", *command(program, python))
-
-    assert ran.code == 86, ran
-    assert site.report["facts"]["processes"][0]["version"] == version
-    assert site.findings() == [("import-race/cycle", "warning")]
 
 
 @pytest.mark.parametrize(

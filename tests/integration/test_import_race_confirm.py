@@ -58,7 +58,8 @@ def recorded(directory: Path, python: Path | str = sys.executable) -> tuple[Ran,
     return ran, json.loads((directory / "out" / "report.json").read_text())
 
 
-def fires(program: Program, directory: Path, python: Path | str = sys.executable) -> None:
+def fires(program: Program, directory: Path, python: Path | str = sys.executable) -> dict[str, Any]:
+    """The report on a program that is made to fail."""
     program.write(directory)
 
     ran, report = confirm(directory, command(program, python))
@@ -71,6 +72,7 @@ def fires(program: Program, directory: Path, python: Path | str = sys.executable
         hazard for hazard in report["facts"]["hazards"] if hazard["standing"] == "confirmed"
     ]
     assert all(set(hazard["modules"]) <= program.modules for hazard in confirmed)
+    return report
 
 
 @pytest.mark.parametrize("name", RACY)
@@ -79,13 +81,23 @@ def test_a_racy_program_that_does_not_fail_by_itself_is_made_to(name: str, tmp_p
     fires(named(name), tmp_path)
 
 
-@pytest.mark.parametrize("version", ["3.8.18", "3.10.13", "3.12.1", "3.13.0"])
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [
+        ("3.8.18", "cycle, thread at a"),
+        ("3.10.13", "submodule, thread at submodule"),
+        ("3.12.1", "submodule, thread at submodule"),
+        ("3.13.0", "cycle, thread at a"),
+    ],
+)
 @pytest.mark.gate(1)
-def test_other_interpreters_are_made_to(version: str, tmp_path: Path) -> None:
+def test_other_interpreters_are_made_to(version: str, name: str, tmp_path: Path) -> None:
     python = pyenv_python(version)
     skip_without(python)
 
-    fires(named("submodule, thread at submodule"), tmp_path, python)
+    report = fires(named(name), tmp_path, python)
+
+    assert {each["version"] for each in report["facts"]["processes"]} == {version}
 
 
 # "awaited thread" is the one that is run three times with another stdin, below.

@@ -13,14 +13,7 @@ from tests.support.cli import Ran, doctor
 pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "import-race"
-WORDS = (
-    "import-race",
-    "--confirm",
-    "--",
-    sys.executable,
-    "-m",
-    "serving.cli",
-)
+WORDS = ("import-race", "--confirm", "--", sys.executable, "-m", "serving.cli")
 
 
 def run(*before: str) -> Ran:
@@ -50,9 +43,5 @@ def test_the_readme_has_the_rule_and_the_commands_that_were_run_here() -> None:
         "-m",
         "serving.cli",
     ]
-    assert commands[2][:4] == [
-        "ci-doctor",
-        "run",
-        "--preload",
-        "serving.cli=lazy_models:GenerationConfig",
-    ]
+    rule = "serving.cli=lazy_models:GenerationConfig"
+    assert commands[2][:4] == ["ci-doctor", "run", "--preload", rule]
