@@ -19,24 +19,10 @@ pytestmark = pytest.mark.integration
 READY = "ready for a line: "
 # A program on PATH answers the shell's questions; the function of the same name shows what the line has become.
 FUNCTION = "ci-doctor() { printf 'line <%s>\\n' \"$*\"; }"
+# How each is started, and what it needs before it completes anything.
 SHELLS = {
-    "bash": (
-        ["bash", "--norc", "--noprofile", "-i"],
-        [
-            'eval "$(_CI_DOCTOR_COMPLETE=bash_source ci-doctor)"',
-            FUNCTION,
-            f"PS1='{READY[:5]}''{READY[5:]}'",
-        ],
-    ),
-    "zsh": (
-        ["zsh", "-f", "-i"],
-        [
-            "autoload -U compinit; compinit -D -u",
-            'eval "$(_CI_DOCTOR_COMPLETE=zsh_source ci-doctor)"',
-            FUNCTION,
-            f"PS1='{READY[:5]}''{READY[5:]}'",
-        ],
-    ),
+    "bash": (["bash", "--norc", "--noprofile", "-i"], ":"),
+    "zsh": (["zsh", "-f", "-i"], "autoload -U compinit; compinit -D -u"),
 }
 LINES = [
     ("la", "launch"),
@@ -70,7 +56,9 @@ def variables(project: Path) -> dict[str, str]:
 def test_lines_are_completed(shell: str, project: Path) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"no {shell}")
-    words, setup = SHELLS[shell]
+    words, first = SHELLS[shell]
+    ours = f'eval "$(_CI_DOCTOR_COMPLETE={shell}_source ci-doctor)"'
+    setup = [first, ours, FUNCTION, f"PS1='{READY[:5]}''{READY[5:]}'"]
     leader, follower = os.openpty()
     process = subprocess.Popen(
         words,

@@ -47,33 +47,15 @@ def responses(texts: Sequence[str], prefix: str = "cmpl") -> list[dict[str, Any]
     return [response(number, text, f"{prefix}-{number}") for number, text in enumerate(texts)]
 
 
-def sample(arm: str, start: int, number: int, text: str, pass_: int = 1) -> dict[str, Any]:
-    output = {"choices": [{"index": 0, "text": text}]}
-    head = {
-        "arm": arm,
-        "start": start,
-        "pass": pass_,
-        "id": f"r{number}",
-        "status": 200,
-        "error": None,
-    }
-    meta = {"id": f"{arm}-{start}-{number}"}
-    return {
-        **head,
-        "output": output,
-        "digest": digest(output),
-        "prompt_facts": {},
-        "empty": False,
-        "meta": meta,
-    }
-
-
-def samples(arm: str, starts: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    return [
-        sample(arm, start, number, text)
-        for start, texts in enumerate(starts, start=1)
-        for number, text in enumerate(texts)
-    ]
+def samples(arm: str, texts: Sequence[str]) -> list[dict[str, Any]]:
+    """The lines of samples.jsonl of one start."""
+    made = []
+    for number, text in enumerate(texts):
+        output = {"choices": [{"index": 0, "text": text}]}
+        head = {"arm": arm, "start": 1, "pass": 1, "id": f"r{number}", "status": 200, "error": None}
+        said = {"output": output, "digest": digest(output), "prompt_facts": {}, "empty": False}
+        made.append({**head, **said, "meta": {"id": f"{arm}-{number}"}})
+    return made
 
 
 SAME = ["Paris is nice", "Rome is old", "Oslo is cold"]
@@ -157,26 +139,14 @@ def test_a_baseline_that_differs_from_itself_is_flaky(tmp_path: Path) -> None:
 
 
 def test_a_stored_digest_is_not_believed(tmp_path: Path) -> None:
-    other = samples("candidate", [OTHER])
-    write(tmp_path / "a.jsonl", samples("baseline", [SAME]))
-    write(
-        tmp_path / "b.jsonl",
-        [{**other[1], "digest": samples("candidate", [SAME])[1]["digest"]}, other[0], other[2]],
-    )
+    other = samples("candidate", OTHER)
+    write(tmp_path / "a.jsonl", samples("baseline", SAME))
+    told = {**other[1], "digest": samples("candidate", SAME)[1]["digest"]}
+    write(tmp_path / "b.jsonl", [told, other[0], other[2]])
 
     code, report = verdict(tmp_path, "a.jsonl", "b.jsonl")
 
     assert (code, report["facts"]["kinds"]["changed"]) == (86, 1)
-
-
-def test_passes_that_differ_inside_a_start_are_counted(tmp_path: Path) -> None:
-    twice = [sample("baseline", 1, 0, "a"), sample("baseline", 1, 0, "b", pass_=2)]
-    write(tmp_path / "a.jsonl", twice)
-    write(tmp_path / "b.jsonl", [{**each, "arm": "candidate"} for each in twice])
-
-    code, report = verdict(tmp_path, "a.jsonl", "b.jsonl")
-
-    assert (code, report["facts"]["within"]) == (0, {"A1": 1, "B1": 1})
 
 
 def test_text_blocks_differ_by_one_character_and_not_by_their_order(tmp_path: Path) -> None:
@@ -286,19 +256,3 @@ def test_the_report_directory_holds_a_case_for_each_request(tmp_path: Path) -> N
     failed = {case.get("name") for case in tests if case.find("error") is not None}
     assert {case.get("name") for case in tests} == {"cmpl-0", "cmpl-1", "cmpl-2"}
     assert failed == {"cmpl-1"}
-
-
-def test_an_answer_of_the_candidates_own_that_chance_makes_is_no_error_of_its_request(
-    tmp_path: Path,
-) -> None:
-    for side, answers in (("A", "aabc"), ("B", "aad")):
-        for number, answer in enumerate(answers):
-            write(tmp_path / side / f"{number}.jsonl", responses([*SAME, answer]))
-
-    words = ("A", "B", "--report-dir", "report", "--junit", "requests")
-    code, report = verdict(tmp_path, *words)
-
-    assert (code, report["verdict"], report["facts"]["kinds"]["own"]) == (0, "flaky", 1)
-    tests = ET.parse(tmp_path / "report" / "junit.xml").getroot().findall(".//testcase")
-    failed = [case.get("name") for case in tests if {"error", "failure"} & {e.tag for e in case}]
-    assert (len(tests), failed) == (4, [])

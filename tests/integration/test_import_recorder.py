@@ -31,6 +31,8 @@ while "lazy" not in __import__("sys").modules or thread.is_alive():
     pass
 from lazy import thing
 """
+# The second import does not wait until the first one is over.
+AT_ONCE = BACKGROUND_FIRST.replace(" or thread.is_alive()", "")
 CYCLE = {"one.py": "import two\nvalue = 1", "two.py": "import one\nvalue = 2"}
 
 
@@ -114,7 +116,7 @@ def test_first_load_use_and_their_places_are_recorded(program: Program) -> None:
 
 
 def test_waiting_for_a_module_that_is_replaced_is_told_as_such(program: Program) -> None:
-    ran = program.run(BACKGROUND_FIRST.replace(" or thread.is_alive()", ""), hold="exec lazy - 20")
+    ran = program.run(AT_ONCE, hold="exec lazy - 20")
     assert "cannot import name 'thing' from 'lazy'" in ran.stderr
     ((_, waiter, _, _, owner, _, outcome),) = program.of("wait", "lazy")
     assert (waiter, owner, outcome) == (0, 1, "replaced")
@@ -122,7 +124,7 @@ def test_waiting_for_a_module_that_is_replaced_is_told_as_such(program: Program)
 
 
 def test_python_code_that_imports_is_handed_the_new_module(program: Program) -> None:
-    text = BACKGROUND_FIRST.replace(" or thread.is_alive()", "").replace(
+    text = AT_ONCE.replace(
         "from lazy import thing", "import importlib; importlib.import_module('lazy').thing"
     )
     # The hold waits for an import statement: a second thread makes one.
@@ -147,9 +149,7 @@ def test_python_code_that_imports_is_handed_the_new_module(program: Program) -> 
 def test_names_that_are_missing_in_the_discarded_module_are_recorded(
     program: Program, read: str, missing: list[str]
 ) -> None:
-    text = BACKGROUND_FIRST.replace(" or thread.is_alive()", "")
-
-    ran = program.run(text.replace("from lazy import thing", read), hold="exec lazy - 20")
+    ran = program.run(AT_ONCE.replace("from lazy import thing", read), hold="exec lazy - 20")
 
     assert (ran.returncode, ran.stderr) == (0, "")
     found = program.of("missing", "lazy")
@@ -380,8 +380,7 @@ def test_a_queue_that_was_empty_is_no_order(own_program: Program) -> None:
 
 def test_no_order_is_told_where_there_is_none(program: Program) -> None:
     program.run(
-        BACKGROUND_FIRST.replace(" or thread.is_alive()", "")
-        .replace("import lazy", "import plain")
+        AT_ONCE.replace("import lazy", "import plain")
         .replace('"lazy" not in', '"plain" not in')
         .replace("from lazy", "from plain")
         .replace("import thing", "import value")
