@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ci_doctor.model.words import EVALUATION
-from tests.support.cli import Ran, doctor
+from tests.support.cli import Ran, doctor, inside
 
 pytestmark = pytest.mark.integration
 
@@ -67,7 +67,7 @@ def rules(ran: Ran) -> list[str]:
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.gate(1)
 def test_says_so_and_goes_on(command: str, project: Path) -> None:
-    ran = doctor(*with_json(command), cwd=project)
+    ran = inside(*with_json(command), cwd=project)
 
     assert rules(ran) == [RULE], ran
     (finding,) = (each for each in report(ran)["findings"] if each["rule"] == RULE)
@@ -80,17 +80,17 @@ def test_says_so_and_goes_on(command: str, project: Path) -> None:
 @pytest.mark.gate(1)
 def test_starts_nothing_where_the_repository_wants_an_error(command: str, project: Path) -> None:
     configure(project, '[setup-env]\nif_missing = "error"\n')
-    ran = doctor(*with_json(command), cwd=project)
+    ran = inside(*with_json(command), cwd=project)
 
     assert (ran.code, rules(ran)) == (1, [RULE]), ran
     assert (report(ran)["verdict"], report(ran)["attempts"]) == ("failed", []), ran
 
 
 def test_a_job_that_was_prepared_hears_nothing(project: Path) -> None:
-    exports = json.loads(doctor("setup-env", "--format", "json", cwd=project).out)
+    exports = json.loads(inside("setup-env", "--format", "json", cwd=project).out)
 
     for command in ("launch", "wait"):
-        assert rules(doctor(*with_json(command), cwd=project, env=exports)) == [], command
+        assert rules(inside(*with_json(command), cwd=project, env=exports)) == [], command
 
 
 def test_run_prepares_what_it_starts(project: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_dry_run_is_in_no_job(project: Path) -> None:
     for command in ("launch", "correctness", "restart-check"):
         words = with_json(command)
         place = 1 if "--" in words else len(words)
-        ran = doctor(*words[:place], "--dry-run", *words[place:], cwd=project)
+        ran = inside(*words[:place], "--dry-run", *words[place:], cwd=project)
         assert rules(ran) == [], ran
 
 

@@ -9,7 +9,7 @@ from ci_doctor.render import html, json
 from ci_doctor.session.delivery import write
 from ci_doctor.session.report_directory import lock_named
 from tests.support.builders import sample_reports
-from tests.support.cli import doctor
+from tests.support.cli import inside
 from tests.support.pictures import modes
 
 pytestmark = pytest.mark.integration
@@ -39,7 +39,7 @@ def test_the_page_lies_in_the_report_directory_where_there_is_a_matrix_until_the
 def test_any_written_report_is_made_a_page_of(name: str, tmp_path: Path) -> None:
     write(sample_reports()[name], tmp_path / "r")
 
-    ran = doctor("report", tmp_path, "--format", "html", cwd=tmp_path)
+    ran = inside("report", tmp_path, "--format", "html", cwd=tmp_path)
 
     assert (ran.code, ran.err) == (0, ""), ran
     assert ran.out == html.render(
@@ -51,7 +51,7 @@ def test_two_reports_make_no_page_and_the_hint_says_what_to_name(tmp_path: Path)
     for name in ("one", "two"):
         write(sample_reports()["pass"], tmp_path / name)
 
-    ran = doctor("report", tmp_path, "--format", "html", cwd=tmp_path)
+    ran = inside("report", tmp_path, "--format", "html", cwd=tmp_path)
 
     assert (ran.code, ran.out) == (2, ""), ran
     assert "2 reports lie there" in ran.err

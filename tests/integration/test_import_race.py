@@ -59,7 +59,7 @@ class Site:
 
     def race(self, *args: str, stdin: str | None = None) -> Ran:
         """Run `ci-doctor import-race ARGS` here."""
-        line = ("import-race", "--report-dir", self.out, *args)
+        line: tuple[str | Path, ...] = ("import-race", "--report-dir", self.out, *args)
         if stdin is None:
             return inside(*line, cwd=self.directory)
         with (self.directory / stdin).open("rb") as file:
@@ -303,10 +303,9 @@ def test_what_outlives_the_command_is_stopped(site: Site) -> None:
 
 def test_a_report_holds_no_secret_of_the_environment(site: Site) -> None:
     secret = "sk-4242-do-not-tell"
-    ran = doctor(
-        "import-race", "--report-dir", site.out, "--", sys.executable, "-c", f"import json  # {secret}",
-        cwd=site.directory, env={"HF_TOKEN": secret},
-    )  # fmt: skip
+    line = ("import-race", "--report-dir", site.out, "--", sys.executable, "-c")
+    program = f"import json  # {secret}"
+    ran = inside(*line, program, cwd=site.directory, env={"HF_TOKEN": secret})
 
     assert ran.code == 0
     for path in site.out.iterdir():
@@ -334,7 +333,7 @@ def test_an_interpreter_that_the_recorder_does_not_know_is_void(tmp_path: Path) 
     # As a CPython to come may be: what the recorder stands in for is not there.
     venv.put({"unknown.pth": "import sys; del sys.modules['_frozen_importlib']._gcd_import\n"})
 
-    ran = doctor("import-race", "--json", "--", venv.python, "-c", "pass", cwd=tmp_path)
+    ran = inside("import-race", "--json", "--", venv.python, "-c", "pass", cwd=tmp_path)
 
     report = json.loads(ran.out)
     assert (ran.code, report["verdict"]) == (86, "void"), ran

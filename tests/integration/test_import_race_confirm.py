@@ -13,7 +13,7 @@ import pytest
 
 from tests.integration.import_programs import SAFE, Program, command, named
 from tests.integration.preload_venvs import pyenv_python, skip_without
-from tests.support.cli import Ran, begin, doctor, inside
+from tests.support.cli import Ran, begin, inside
 from tests.support.other_user import open_folder
 
 pytestmark = pytest.mark.integration
@@ -52,9 +52,8 @@ def confirm(directory: Path, line: list[str], *args: str) -> tuple[Ran, dict[str
 
 
 def recorded(directory: Path, python: Path | str = sys.executable) -> tuple[Ran, dict[str, Any]]:
-    """A run without `--confirm`, in a process of its own."""
-    line = ("import-race", "--report-dir", "out", "--", python, "main.py")
-    ran = doctor(*line, cwd=directory)
+    """A run without `--confirm`."""
+    ran = inside("import-race", "--report-dir", "out", "--", python, "main.py", cwd=directory)
     return ran, json.loads((directory / "out" / "report.json").read_text())
 
 
