@@ -19,7 +19,7 @@ from typing import Any
 from ci_doctor.preload.install import install_each, install_shims
 from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.start_files import FINDER, PATH_FILE
-from tests.integration.preload_venvs import remove_shims, shim_of
+from tests.integration.preload_venvs import files_in, remove_shims, shim_of
 
 RULE = parse_rule("serve=json:dumps")
 OTHER_RULE = parse_rule(
@@ -34,14 +34,6 @@ FILE_EFFECTS = {
     "os.utime",
     "os.truncate",
 }
-
-
-def files(site_dir: Path) -> dict[str, str | None]:
-    """All that lies in a site directory, with its content; None for a directory."""
-    return {
-        str(path.relative_to(site_dir)): path.read_bytes().hex() if path.is_file() else None
-        for path in sorted(site_dir.rglob("*"))
-    }
 
 
 def count_effects(site_dir: Path, reached: Callable[[], None]) -> None:
@@ -119,7 +111,7 @@ def main() -> None:
         "replace": lambda: install_each([python], [OTHER_RULE], dry_run=False, replace_rules=True),
         "remove": lambda: remove_shims([python], dry_run=False),
     }
-    before = files(site_dir)
+    before = files_in(site_dir)
     effect = 0
     going_on = True
     while going_on:
@@ -129,17 +121,18 @@ def main() -> None:
         going_on = killed_before(effect, site_dir, operations[name])
         start = _start(python)
         rules = _rules_in_source(site_dir)
-        left = sorted(set(files(site_dir)) - set(before))
+        left = sorted(set(files_in(site_dir)) - set(before))
         # Every second time removal alone must do.
         finished = None
         if effect % 2:
             install_shims([python], [RULE], dry_run=False)
             finished = shim_of(python).installed and not shim_of(python).cut_off
         remove_shims([python], dry_run=False)
-        after = files(site_dir)
+        after = files_in(site_dir)
+        changed = sorted(name for name, _ in set(after.items()) ^ set(before.items()))
         told = {"effect": effect, "start": [start.returncode, start.stderr], "left": left}
         told |= {"loaded": start.stdout.strip(), "in_source": rules}
-        told |= {"finished": finished, "changed": sorted(set(after.items()) ^ set(before.items()))}
+        told |= {"finished": finished, "changed": changed}
         print(json.dumps(told))
     print(effect - 1)
 

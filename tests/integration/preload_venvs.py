@@ -120,11 +120,16 @@ class Venv:
         )
 
     def files(self) -> dict[str, bytes | None]:
-        """All that lies in the site directory; None for a directory."""
-        return {
-            str(path.relative_to(self.site_dir)): path.read_bytes() if path.is_file() else None
-            for path in self.site_dir.rglob("*")
-        }
+        """All that lies in the site directory."""
+        return files_in(self.site_dir)
+
+
+def files_in(site_dir: Path) -> dict[str, bytes | None]:
+    """All that lies in a site directory, with its content; None for a directory."""
+    return {
+        str(path.relative_to(site_dir)): path.read_bytes() if path.is_file() else None
+        for path in site_dir.rglob("*")
+    }
 
 
 def shim_of(python: Path) -> Shim:
@@ -172,6 +177,12 @@ def pyenv_python(version: str) -> Path:
     exact = PYENV / version / "bin" / "python"
     alike = sorted(PYENV.glob(f"{version.rpartition('.')[0]}.*/bin/python"))
     return exact if exact.exists() or not alike else alike[-1]
+
+
+def venv_of(name: str, directory: Path) -> Venv:
+    """A virtual environment `v` of the interpreter with that name; skips the test where there is none."""
+    skip_without(interpreters()[name])
+    return Venv(interpreters()[name], directory / "v")
 
 
 def skip_without(interpreter: Path) -> None:

@@ -5,16 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.errors import UsageError
 from ci_doctor.preload.install import Installation, install_shims
 from ci_doctor.preload.preload_rule import parse_rule
-from tests.integration.preload_venvs import (
-    PACKAGES,
-    Venv,
-    each_interpreter,
-    interpreters,
-    skip_without,
-)
+from tests.integration.preload_venvs import PACKAGES, Venv, each_interpreter, interpreters, venv_of
 
 pytestmark = pytest.mark.integration
 
@@ -54,9 +47,7 @@ def arm(venv: Venv, *rules: str) -> Installation:
 
 @pytest.fixture(scope="module", params=each_interpreter())
 def armed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Venv:
-    interpreter = interpreters()[request.param]
-    skip_without(interpreter)
-    venv = Venv(interpreter, tmp_path_factory.mktemp("venv") / "v")
+    venv = venv_of(request.param, tmp_path_factory.mktemp("venv"))
     # Armed before the packages are there.
     assert [finding.rule for finding in arm(venv, SERVE_RULE).findings] == ["preload/not-installed"]
     venv.put(PACKAGES)
@@ -99,14 +90,6 @@ def test_idle_start_loads_the_finder_only_and_arms_it_once(armed: Venv) -> None:
     assert (ran.stdout.strip(), ran.stderr) == ("1 ['_ci_doctor_preload']", "")
 
 
-def test_looking_for_the_trigger_does_not_preload(armed: Venv) -> None:
-    probes = "find = importlib.util.find_spec; [find('fakeserve.cli') for _ in range(3)]; print('fakeformers' in sys.modules)"
-    ran = armed.run(
-        "-c", f"import importlib.util, sys; {probes}; import fakeserve.cli; fakeserve.cli.main()"
-    )
-    assert (ran.stdout.splitlines(), ran.stderr) == (["False", "served GenerationConfig"], "")
-
-
 def test_spec_found_before_the_import_still_makes_a_module_of_its_own(armed: Venv) -> None:
     ran = armed.run(
         "-c",
@@ -141,43 +124,15 @@ def test_trace_that_cannot_be_written_is_left_out(armed: Venv, tmp_path: Path) -
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-def test_trigger_in_an_archive_preloads(venv: Venv) -> None:
-    import zipfile
-
-    with zipfile.ZipFile(venv.directory / "archive.zip", "w") as archive:
-        archive.writestr("inzip.py", "import sys; print('json' in sys.modules)")
-        archive.writestr("other.py", "")
-    arm(venv, "inzip=json")
-    script = "import sys; sys.path.insert(0, 'archive.zip'); import importlib.util as u; u.find_spec('inzip');"
-    ran = venv.run(
-        "-c", script + "import other, inzip; print('create_module' in vars(inzip.__loader__))"
-    )
-    assert (ran.stdout.splitlines(), ran.stderr) == (["True", "False"], "")
-
-
 def test_an_extension_is_armed_as_a_trigger_and_loads(venv: Venv) -> None:
     arm(venv, "_multiprocessing=json")
     ran = venv.run("-c", "import _multiprocessing; print(_multiprocessing.__name__)")
     assert (ran.stdout.strip(), ran.stderr) == ("_multiprocessing", "")
 
 
-@pytest.mark.parametrize(
-    ("trigger", "reason"),
-    [
-        ("sys", "each start of this interpreter loads it"),
-        ("zipimport", "each start of this interpreter loads it|frozen"),
-        ("fakespace", "a namespace package"),
-    ],
-)
-def test_builtin_frozen_and_namespace_triggers_are_refused_and_do_no_harm(
-    venv: Venv, trigger: str, reason: str
-) -> None:
+@pytest.mark.parametrize("trigger", ["sys", "zipimport", "fakespace"])
+def test_builtin_frozen_and_namespace_triggers_do_no_harm(venv: Venv, trigger: str) -> None:
     (venv.site_dir / "fakespace").mkdir()
-    before = venv.files()
-    with pytest.raises(UsageError, match=f"cannot fire.*{trigger}: .*({reason})"):
-        arm(venv, f"{trigger}=json")
-    assert venv.files() == before
-
     # Such a shim was armed by an earlier version, or for another interpreter.
     venv.put_shim(f"{trigger}=json")
     ran = venv.run("-c", f"import {trigger}; print({trigger}.__name__)")
@@ -210,15 +165,10 @@ def test_preloaded_module_that_imports_the_trigger_executes_it_once(venv: Venv) 
     assert (ran.stdout.splitlines(), ran.stderr) == (["serve", "needs 1", "True"], "")
 
 
-@pytest.mark.parametrize(
-    "first_error",
-    [
-        "RuntimeError('libcuda.so.1 is missing')",
-        "SystemExit(3)",
-        "SyntaxError('bad')",
-        "BrokenText()",
-    ],
-)
+ERRORS = ["RuntimeError('no libcuda.so.1')", "SystemExit(3)", "SyntaxError('bad')", "BrokenText()"]
+
+
+@pytest.mark.parametrize("first_error", ERRORS)
 def test_failed_preload_leaves_the_program_alone_and_is_retold_by_the_real_import(
     venv: Venv, first_error: str
 ) -> None:

@@ -29,22 +29,6 @@ def rules_shown(directory: Path) -> list[str]:
     return [words[1] for words in rows if words[:1] == ["rule"]]
 
 
-def test_a_dry_run_says_what_install_does_and_changes_nothing(venv: Venv, tmp_path: Path) -> None:
-    before = venv.files()
-    plan = inside("preload", "install", "--dry-run", RULE, "--json", cwd=tmp_path)
-    assert (plan.code, venv.files()) == (0, before), plan
-    install = inside("preload", "install", RULE, "--json", cwd=tmp_path)
-    (planned,), (done,) = (json.loads(ran.out)["facts"]["targets"] for ran in (plan, install))
-    assert (planned["state"], done["state"]) == ("planned", "changed")
-    assert planned["actions"] == done["actions"]
-    assert done["rules"] == [RULE]
-    assert set(json.loads(install.out)["facts"]["changed"]) == {
-        action["path"] for action in done["actions"]
-    }
-    again = json.loads(inside("preload", "install", RULE, "--json", cwd=tmp_path).out)["facts"]
-    assert (again["changed"], again["targets"][0]["state"]) == ([], "unchanged")
-
-
 def test_all_ways_to_give_a_rule_unite(venv: Venv, tmp_path: Path) -> None:
     line = (
         "preload",

@@ -14,7 +14,7 @@ import pytest
 
 from ci_doctor.preload.install import install_shims
 from ci_doctor.preload.preload_rule import parse_rule
-from tests.integration.preload_venvs import PACKAGES, Venv, interpreters, skip_without
+from tests.integration.preload_venvs import PACKAGES, Venv, interpreters, venv_of
 
 pytestmark = pytest.mark.integration
 
@@ -114,8 +114,7 @@ def arm(venv: Venv) -> None:
 
 @pytest.fixture(params=["own", "system"])
 def venv(request: pytest.FixtureRequest, tmp_path: Path) -> Venv:
-    skip_without(interpreters()[request.param])
-    made = Venv(interpreters()[request.param], tmp_path / "v")
+    made = venv_of(request.param, tmp_path)
     arm(made)
     return made
 
@@ -256,8 +255,7 @@ def open_folder() -> Iterator[Path]:
 
 
 def test_environment_that_cannot_be_written(open_folder: Path) -> None:
-    skip_without(interpreters()["system"])  # which every user can run
-    venv = Venv(interpreters()["system"], open_folder / "v")
+    venv = venv_of("system", open_folder)  # which every user can run
     arm(venv)
     there = venv.files()
     everything = [venv.directory, *venv.directory.rglob("*")]

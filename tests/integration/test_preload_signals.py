@@ -5,7 +5,7 @@ import ast
 
 import pytest
 
-from tests.integration.preload_venvs import Venv, each_interpreter, interpreters, skip_without
+from tests.integration.preload_venvs import Venv, each_interpreter, venv_of
 
 pytestmark = pytest.mark.integration
 
@@ -31,10 +31,8 @@ INTERRUPTED = {
     "wrapped_handler": "import sent; sent.terminate(sent.wrapped)",
     "raising_exception": "import sent; sent.terminate(sent.timed_out)",
     "chained_exception": "import sent\ntry: sent.terminate(sent.timed_out)\nexcept TimeoutError: raise ImportError('x')",
-}
-# Installed by the program before the preload.
-INSTALLED_BEFORE = {
-    "handler_that_takes_itself_off": "import os, signal; os.kill(os.getpid(), signal.SIGUSR1); [str() for _ in range(9)]"
+    # Installed by the program before the preload.
+    "handler_that_takes_itself_off": "import os, signal; os.kill(os.getpid(), signal.SIGUSR1); [str() for _ in range(9)]",
 }
 RAISED = {
     "interrupt": "raise KeyboardInterrupt",
@@ -105,15 +103,8 @@ print(seen)
 
 @pytest.fixture(scope="module", params=each_interpreter())
 def venv(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Venv:
-    interpreter = interpreters()[request.param]
-    skip_without(interpreter)
-    made = Venv(interpreter, tmp_path_factory.mktemp("venv") / "v")
-    modules = {
-        **{
-            f"interrupted_{name}": text
-            for name, text in {**INTERRUPTED, **INSTALLED_BEFORE}.items()
-        }
-    }
+    made = venv_of(request.param, tmp_path_factory.mktemp("venv"))
+    modules = {f"interrupted_{name}": text for name, text in INTERRUPTED.items()}
     modules |= {f"raised_{name}": text for name, text in RAISED.items()}
     made.put({f"{name}.py": text + "\n" for name, text in modules.items()} | {"sent.py": SENT})
     made.put({f"trigger_{name}.py": "" for name in modules})
@@ -135,20 +126,15 @@ def test_what_a_preload_raises_never_gets_out(venv: Venv) -> None:
 
 
 def test_what_a_signal_raises_passes_and_leaves_the_rule_to_be_done(venv: Venv) -> None:
-    seen = imported(venv, *(f"interrupted_{name}" for name in (*INTERRUPTED, *INSTALLED_BEFORE)))
+    seen = imported(venv, *(f"interrupted_{name}" for name in INTERRUPTED))
     other = {
         "turned_into_an_exit": "SystemExit",
         "turned_into_another_error": "OSError",
         "raising_exception": "TimeoutError",
         "chained_exception": "ImportError",
-        **dict.fromkeys(
-            (name for name in (*INTERRUPTED, *INSTALLED_BEFORE) if "handler" in name), "SystemExit"
-        ),
+        **dict.fromkeys((name for name in INTERRUPTED if "handler" in name), "SystemExit"),
     }
-    wanted = {
-        name: other.get(name, "KeyboardInterrupt") + " True"
-        for name in (*INTERRUPTED, *INSTALLED_BEFORE)
-    }
+    wanted = {name: other.get(name, "KeyboardInterrupt") + " True" for name in INTERRUPTED}
     assert {name.partition("_")[2]: how for name, how in seen.items()} == wanted
 
 

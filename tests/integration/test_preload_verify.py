@@ -2,8 +2,6 @@
 """`preload verify` against real interpreters: races that are lost without the shim, and shims that do not work."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +17,8 @@ from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.start_files import FINDER, PATH_FILE, RUNTIME, read_site
 from ci_doctor.preload.trial import observe_start, self_replacement_race
 from ci_doctor.preload.verify import judge_armed, judge_files, race_check, verdict_of, verify_shim
-from tests.integration.preload_venvs import Venv, each_interpreter, interpreters, skip_without
+from tests.integration.preload_venvs import Venv, each_interpreter, interpreters, venv_of
+from tests.support.cli import inside
 
 pytestmark = pytest.mark.integration
 
@@ -66,19 +65,11 @@ def outcomes(checks: dict[str, ShimCheck]) -> dict[str, str]:
     return {name: str(check.outcome) for name, check in checks.items()}
 
 
-def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ci_doctor", "preload", "verify", *arguments],
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("name", each_interpreter())
 def test_race_of_a_package_that_replaces_itself_is_lost_without_the_shim_only(
     name: str, tmp_path: Path
 ) -> None:
-    skip_without(interpreters()[name])
-    venv = Venv(interpreters()[name], tmp_path / "v")
+    venv = venv_of(name, tmp_path)
     venv.put({"lazy/__init__.py": LAZY})
 
     install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
@@ -242,23 +233,20 @@ def test_shim_that_does_not_preload_fails(venv: Venv) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("text", "said"),
     [
-        (PATH_FILE, "# nothing\n", "arms the shim 0 times"),
+        ("# nothing\n", "arms the shim 0 times"),
         (
-            PATH_FILE,
             "import _ci_doctor_preload, sys; sys.meta_path.append(_ci_doctor_preload)\n",
             "times, not once",
         ),
-        (PATH_FILE, "import _ci_doctor_preload, _ci_doctor_preload_rt\n", "already preloads"),
+        ("import _ci_doctor_preload, _ci_doctor_preload_rt\n", "already preloads"),
     ],
     ids=["disarmed", "twice", "runtime"],
 )
-def test_shim_that_is_not_armed_as_it_should_be_fails(
-    venv: Venv, name: str, text: str, said: str
-) -> None:
+def test_shim_that_is_not_armed_as_it_should_be_fails(venv: Venv, text: str, said: str) -> None:
     install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
-    (venv.site_dir / name).write_text(text)
+    (venv.site_dir / PATH_FILE).write_text(text)
 
     target = inspect_interpreter(venv.python)
     armed = judge_armed(
@@ -302,16 +290,18 @@ def test_exit_code_is_0_where_it_is_proven_and_a_missing_interpreter_hides_no_ot
 ) -> None:
     venv.put({"lazy/__init__.py": LAZY})
     install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
-    words = ("--python", str(venv.python), "--runs", "2", "--json")
+    words = ("preload", "verify", "--python", venv.python, "--runs", "2", "--json")
 
-    proven, beside = (cli(*words, *more) for more in ((), ("--python", "/nowhere/python")))
+    proven, beside = (
+        inside(*words, *more, cwd=venv.directory) for more in ((), ("--python", "/nowhere/python"))
+    )
 
-    report = json.loads(proven.stdout)
-    assert (proven.returncode, report["verdict"], report["findings"]) == (0, "pass", [])
-    for facts in (report["facts"], json.loads(beside.stdout)["facts"]):
+    report = json.loads(proven.out)
+    assert (proven.code, report["verdict"], report["findings"]) == (0, "pass", [])
+    for facts in (report["facts"], json.loads(beside.out)["facts"]):
         race = next(check for check in facts["checks"] if check["name"].startswith("race"))
         assert (race["python"], "2 of 2" in race["sentence"]) == (str(venv.python), True)
-    assert beside.returncode == 2
+    assert beside.code == 2
     assert [(each["python"], each["refused"]["exit_code"]) for each in facts["refused"]] == [
         ("/nowhere/python", 2)
     ]
@@ -325,8 +315,6 @@ def test_exit_code_is_1_where_it_fails_and_86_where_nothing_is_proven(
     install_shims([venv.python], [parse_rule(RULE)], dry_run=False)
     (venv.site_dir / PATH_FILE).write_text("# nothing\n")
 
-    assert cli("--venv", str(none.directory)).returncode == 86
-    assert (
-        cli("--venv", str(none.directory), "--venv", str(venv.directory), "--runs", "1").returncode
-        == 1
-    )
+    words = ("preload", "verify", "--runs", "1", "--venv", none.directory)
+    assert inside(*words, cwd=tmp_path).code == 86
+    assert inside(*words, "--venv", venv.directory, cwd=tmp_path).code == 1

@@ -6,13 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.preload_venvs import (
-    PACKAGES,
-    Venv,
-    each_interpreter,
-    interpreters,
-    skip_without,
-)
+from tests.integration.preload_venvs import PACKAGES, Venv, each_interpreter, interpreters, venv_of
 
 pytestmark = pytest.mark.integration
 
@@ -74,9 +68,7 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module", params=each_interpreter())
 def venv(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Venv:
-    interpreter = interpreters()[request.param]
-    skip_without(interpreter)
-    made = Venv(interpreter, tmp_path_factory.mktemp("venv") / "v")
+    made = venv_of(request.param, tmp_path_factory.mktemp("venv"))
     made.put(MODULES)
     made.put_shim(*RULES)
     (made.directory / "children.py").write_text(CHILDREN)

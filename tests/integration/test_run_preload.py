@@ -6,13 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.preload_venvs import (
-    PACKAGES,
-    Venv,
-    each_interpreter,
-    interpreters,
-    skip_without,
-)
+from tests.integration.preload_venvs import PACKAGES, Venv, each_interpreter, venv_of
 from tests.integration.test_preload_neighbours import CHAINING, WRAPPING_FINDER
 from tests.support.cli import Ran, doctor
 
@@ -36,9 +30,7 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module", params=each_interpreter())
 def venv(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Venv:
-    interpreter = interpreters()[request.param]
-    skip_without(interpreter)
-    made = Venv(interpreter, tmp_path_factory.mktemp("venv") / "v")
+    made = venv_of(request.param, tmp_path_factory.mktemp("venv"))
     made.put(PACKAGES)
     (made.directory / "spawn.py").write_text(SPAWN)
     (made.directory / "pyproject.toml").write_text('[project]\nname = "pkg"\nversion = "1.0"\n')
