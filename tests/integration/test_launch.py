@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ci-doctor launch` as its users run it: the command's own status, the root cause, and that nothing is left behind."""
 
-import contextlib
 import fcntl
 import json
 import os
@@ -16,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import psutil
 import pytest
@@ -79,6 +77,10 @@ class Site:
         """The report that was written, which fits its schema."""
         return checked_report((self.out / "report.json").read_text())
 
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """What stands in a file of events."""
+        return list(map(json.loads, (self.directory / name).read_text().splitlines()))
+
     def rules(self) -> list[str]:
         """The rules of the report's findings."""
         return [finding["rule"] for finding in self.report["findings"]]
@@ -94,6 +96,20 @@ class Site:
             ):
                 found.append(" ".join(line))
         return found
+
+    def outlives(self, told: Path) -> tuple[str, ...]:
+        """The options for a service `api` that writes down each signal and ends by none."""
+        service = shlex.join([*self.python("outlives", str(told), "{port}"), str(self.directory)])
+        return "--service", f"api={service}", "--ready", f"api={TCP}"
+
+    def asked_of_an_engine(self, fate: str, then: str = "", path: str = "ask") -> dict[str, Any]:
+        """The report of a client that asks a service which loses its engine; it ends with 1."""
+        asks = f"import sys, urllib.request as r; r.urlopen(sys.argv[1]){then}"
+        service = f"api={self.service('loses_its_engine', '{port}', fate)}"
+        url = f"http://127.0.0.1:{{api.port}}/{path}"
+        ran = self.launch("--service", service, "--", sys.executable, "-c", asks, url)
+        assert ran.code == 1, ran
+        return self.report
 
 
 @pytest.fixture
@@ -191,32 +207,10 @@ def test_a_client_that_cannot_be_run_is_known_before_anything_is_started(
 def test_a_client_without_its_interpreter_stops_what_was_started(site: Site) -> None:
     (site.directory / "script").write_text("#!/no/such/interpreter\n")
     (site.directory / "script").chmod(0o755)
-    check(
-        site,
-        site.launch(*site.api, "--", "./script"),
-        None,
-        127,
-    )
+    check(site, site.launch(*site.api, "--", "./script"), None, 127)
 
 
 # --- a service that dies ---
-
-
-def test_a_service_that_dies_before_it_is_ready_is_the_report(site: Site) -> None:
-    ran = site.launch(
-        "--service",
-        f"api={site.service('dies_with_traceback', '{port}')}",
-        "--",
-        "touch",
-        "was-run",
-    )
-    report = check(site, ran, "failed", 1)
-    assert not (site.directory / "was-run").exists()
-    (finding,) = report["findings"]
-    assert finding["rule"] == "services/died"
-    assert "exit code 1" in finding["summary"]
-    assert "> ImportError: libcudart.so.12" in finding["evidence"][0]["excerpt"]
-    assert ran.err.index("api died") < ran.err.index("> ImportError") < ran.err.index("reproduce:")
 
 
 def test_a_service_that_dies_of_a_lost_import_names_the_next_step(site: Site) -> None:
@@ -257,11 +251,7 @@ def test_a_client_that_fails_with_its_server_is_not_the_cause(site: Site) -> Non
 def test_a_client_that_fails_after_its_server_has_lost_a_worker_is_not_the_cause(
     site: Site, fate: str
 ) -> None:
-    client = f"{sys.executable} -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1])' http://127.0.0.1:{{api.port}}/ask"
-    service = f"api={site.service('loses_its_engine', '{port}', fate)}"
-    ran = site.launch("--service", service, "--", *shlex.split(client))
-    assert ran.code == 1, ran
-    first = site.report["findings"][0]
+    first = site.asked_of_an_engine(fate)["findings"][0]
     assert first["rule"] == "services/descendant-died"
     assert "api lost its process" in first["summary"]
     assert "exit code 3" in first["summary"]
@@ -272,22 +262,14 @@ def test_a_client_that_fails_after_its_server_has_lost_a_worker_is_not_the_cause
 def test_a_client_that_fails_is_shown_what_its_server_has_logged_meanwhile(
     site: Site, path: str
 ) -> None:
-    client = f"{sys.executable} -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1]); sys.exit(1)' http://127.0.0.1:{{api.port}}/{path}"
-    service = f"api={site.service('loses_its_engine', '{port}', 'raises')}"
-    ran = site.launch("--service", service, "--", *shlex.split(client))
-    assert ran.code == 1, ran
-    (first, *_) = site.report["findings"]
+    first = site.asked_of_an_engine("raises", "; sys.exit(1)", path)["findings"][0]
     assert first["rule"] == "services/client-failed"
     is_shown = "> RuntimeError: the generator has no offset" in json.dumps(first["evidence"])
     assert is_shown is (path == "ask")
 
 
 def test_a_worker_that_was_replaced_is_not_blamed_for_a_client_that_fails(site: Site) -> None:
-    client = f"{sys.executable} -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1])' http://127.0.0.1:{{api.port}}/ask"
-    service = f"api={site.service('loses_its_engine', '{port}', 'replaces')}"
-    ran = site.launch("--service", service, "--", *shlex.split(client))
-    assert ran.code == 1, ran
-    (first, *_) = site.report["findings"]
+    first = site.asked_of_an_engine("replaces")["findings"][0]
     assert first["rule"] == "services/client-failed"
     assert "exit code 3" in json.dumps(first["evidence"])
 
@@ -330,27 +312,13 @@ def test_a_configured_group_starts_in_order_and_tells_of_it(site: Site) -> None:
     )
     ran = site.launch("--service", "router", "--events", "deep/events.jsonl", "--", "true")
     check(site, ran, "pass", 0)
-    events = [
-        json.loads(line)
-        for line in (site.directory / "deep" / "events.jsonl").read_text().splitlines()
-    ]
+    events = site.events("deep/events.jsonl")
     told = [f"{event['event']} {event['service']}" for event in events]
     assert told[:2] == ["started kv", "ready kv"]
     assert told.index("started router") > max(told.index("ready a"), told.index("ready b"))
     assert sorted(told[-4:]) == ["stopped a", "stopped b", "stopped kv", "stopped router"]
     assert [event["t"] for event in events] == sorted(event["t"] for event in events)
     assert "deep/events.jsonl" in {each["path"] for each in site.report["attachments"]}
-
-
-@pytest.mark.nightly
-def test_junit_has_a_case_for_each_service_and_one_for_the_client(site: Site) -> None:
-    service = f"api={site.service('answers', '{port}')}"
-    site.launch("--junit", "requests", "--service", service, "--", "true")
-    cases = ET.parse(site.out / "junit.xml").getroot().iter("testcase")
-    assert [(case.get("classname"), case.get("name")) for case in cases] == [
-        ("services", "api"),
-        ("client", "true"),
-    ]
 
 
 API = "api=true {port}"
@@ -361,10 +329,8 @@ API = "api=true {port}"
     [
         ([], "there is nothing to start"),
         (["--service", "api="], "empty"),
-        (["--service", API, "--service", API], "two services are named"),
         (["--service", API, "--ready", "apo=/x"], "did you mean `api`?"),
         (["--service", API, "--ready", "api=gopher://x"], "api"),
-        (["--service", API, "--needs", "api=kv"], "no service is named `kv`"),
         (["--service", API, "--needs", "api=api"], "circle"),
         (["--service", "api=no-such-server {port}"], "command not found: no-such-server"),
         (["--service", API, "--timeout", "0"], "--timeout must be more than 0"),
@@ -385,21 +351,14 @@ def test_what_is_wrong_is_found_before_anything_is_started(
     assert not (site.out / "logs").exists()
 
 
-def test_a_dry_run_starts_nothing_and_says_what_it_would(site: Site) -> None:
-    ran = site.launch("--dry-run", *site.api, "--", "true")
-    assert ran.code == 0
-    assert "answers.py" in ran.err
-    assert not site.out.exists()
-
-
 # --- what a signal does ---
 
 
-def ready(run: subprocess.Popen[bytes]) -> None:
-    """Read what it says until everything is ready."""
+def ready(run: subprocess.Popen[bytes], text: bytes = b"ready:") -> None:
+    """Read what it says until everything is ready, or until it has said another text."""
     assert run.stderr is not None
     for line in run.stderr:
-        if line.startswith(b"ready:"):
+        if text in line:
             return
     pytest.fail("it ended before it was ready")
 
@@ -431,10 +390,7 @@ def test_a_signal_ends_it_in_order(site: Site, number: signal.Signals, code: int
 def test_a_death_ends_it_without_a_client_too(site: Site) -> None:
     run = site.begin(*site.api, "--events", "events.jsonl")
     ready(run)
-    events = [
-        json.loads(line) for line in (site.directory / "events.jsonl").read_text().splitlines()
-    ]
-    os.kill(events[0]["pid"], signal.SIGKILL)
+    os.kill(site.events("events.jsonl")[0]["pid"], signal.SIGKILL)
     run.communicate(timeout=LIMIT_S)
     assert run.returncode == 1
     assert site.report["facts"]["cause"]["signal"] == "SIGKILL"
@@ -472,9 +428,7 @@ def test_a_launch_comes_to_its_end_without_its_guardian(site: Site, moment: str)
         *("--ready", "log=exec:true"),
         *("--", "sh", "-c", client),
     )
-    assert run.stderr is not None
-    while b"api started" not in run.stderr.readline():
-        pass
+    ready(run, b"api started")
     guardian = guardian_of(run)
     go.touch()
     until(says(told, "ready"), "the client never ran")
@@ -499,9 +453,7 @@ def test_a_launch_that_loses_its_guardian_starts_nothing_more_and_leaves_nothing
     go = site.directory / "go"
     slow = f"until test -e {go}; do sleep 0.01; done; exec {site.service('answers', '{port}')}"
     run = site.begin("--service", f"api={shlex.join(['sh', '-c', slow])}", "--", "true")
-    assert run.stderr is not None
-    while b"api started" not in run.stderr.readline():
-        pass
+    ready(run, b"api started")
     below = psutil.Process(run.pid).children(recursive=True)
     killed(guardian_of(run))
     go.touch()
@@ -513,8 +465,7 @@ def test_a_launch_that_loses_its_guardian_starts_nothing_more_and_leaves_nothing
 
 def test_a_second_signal_kills_at_once_and_the_report_is_written(site: Site) -> None:
     told = site.directory / "told"
-    service = f"{shlex.join(site.python('outlives', str(told), '{port}'))} {site.directory}"
-    run = site.begin("--service", f"api={service}", "--ready", f"api={TCP}")
+    run = site.begin(*site.outlives(told))
     ready(run)
     run.send_signal(signal.SIGINT)
     until(says(told, "SIGINT"), "the service was never asked to end")
@@ -529,8 +480,7 @@ def test_a_second_signal_kills_at_once_and_the_report_is_written(site: Site) -> 
 
 def test_what_ignores_every_request_is_killed_and_named(site: Site) -> None:
     told = site.directory / "told"
-    service = f"{shlex.join(site.python('outlives', str(told), '{port}'))} {site.directory}"
-    ran = site.launch("--service", f"api={service}", "--ready", f"api={TCP}", "--", "true")
+    ran = site.launch(*site.outlives(told), "--", "true")
     check(site, ran, "pass", 0)
     assert site.rules() == ["services/killed"]
     assert set(told.read_text().split()) >= {"ready", "SIGINT", "SIGTERM"}
@@ -540,8 +490,7 @@ def test_a_signal_while_a_service_starts_ends_it_too(site: Site) -> None:
     run = site.begin(
         "--service", f"api={site.service('accepts_and_hangs', '{port}')}", "--", "true"
     )
-    assert run.stderr is not None
-    assert b"api started" in run.stderr.readline()
+    ready(run, b"api started")
     run.send_signal(signal.SIGTERM)
     run.communicate(timeout=LIMIT_S)
     assert run.returncode == 143
@@ -550,15 +499,7 @@ def test_a_signal_while_a_service_starts_ends_it_too(site: Site) -> None:
 
 def test_sigterm_ends_in_time_even_where_everything_ignores_it(site: Site) -> None:
     told, asked = site.directory / "told", site.directory / "asked"
-    service = f"{shlex.join(site.python('outlives', str(told), '{port}'))} {site.directory}"
-    run = site.begin(
-        "--service",
-        f"api={service}",
-        "--ready",
-        f"api={TCP}",
-        "--",
-        *site.python("outlives", str(asked)),
-    )
+    run = site.begin(*site.outlives(told), "--", *site.python("outlives", str(asked)))
     until(says(asked, "ready"), "the client never ran")
     began = time.monotonic()
     run.send_signal(signal.SIGTERM)
@@ -623,6 +564,7 @@ def test_no_log_keeps_a_secret(site: Site) -> None:
     written = "".join(path.read_text() for path in site.directory.rglob("*") if path.is_file())
     assert SECRET not in written + ran.err + ran.out
     assert "[redacted]" in (site.out / "logs" / "api-1.log").read_text()
+    assert "api | [redacted]" in ran.err, "what services write can be followed"
 
 
 def test_the_clients_words_are_told_without_secrets_and_on_one_line(site: Site) -> None:
@@ -682,28 +624,6 @@ def test_a_service_that_fills_the_disk_with_its_log_is_outside_the_change(site: 
     report = json.loads(ran.stdout)
     assert report["verdict"] == "infra"
     assert "no space is left on the disk of its log" in report["findings"][0]["summary"]
-
-
-def test_what_services_write_can_be_followed(site: Site) -> None:
-    ran = site.launch(
-        "--follow", "--service", f"api={site.service('exits', '3', 'hello', '{port}')}"
-    )
-    assert "api | hello" in ran.err
-
-
-@pytest.mark.nightly
-def test_a_full_pipe_of_events_is_a_warning(site: Site) -> None:
-    pipe = site.directory / "events"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            os.write(reader, bytes(4096))
-    service = f"api={site.service('answers', '{port}')}"
-    ran = site.launch("--service", service, "--events", "events", "--", "true")
-    os.close(reader)
-    check(site, ran, "pass", 0)
-    assert ran.err.count("warning: cannot write events to events: ") == 1
 
 
 def test_a_service_that_hangs_under_its_client_has_died_with_evidence(site: Site) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from ci_doctor.model.facts.launch import LeftBehind, LeftKind, StopResult
 from ci_doctor.model.outcome import Severity
 from ci_doctor.services.findings import leak_findings, leak_table
 from ci_doctor.services.spec import ServiceSpec
-from tests.support.cli import inside
+from tests.support.cli import Ran, inside
 from tests.support.scene import PROGRAMS, TCP, Scene
 
 pytestmark = pytest.mark.integration
@@ -49,11 +50,7 @@ def service(scene: Scene, what: str, **options: object) -> ServiceSpec:
 
 
 def left_by(scene: Scene, **specs: ServiceSpec) -> LeftBehind:
-    async def run() -> StopResult:
-        group = await scene.started((), **specs)
-        return await group.stop()
-
-    return asyncio.run(run()).left_behind
+    return scene.stopped(**specs).left_behind
 
 
 @pytest.mark.parametrize("what", WHAT)
@@ -203,14 +200,19 @@ def test_a_port_that_is_still_listened_on_is_found(scene: Scene) -> None:
     assert (thing.kind, thing.services) == (LeftKind.PORT, ("api",))
 
 
-def test_a_launch_shows_what_is_left(tmp_path: Path) -> None:
-    words = [sys.executable, str(PROGRAMS / "leaves_things.py"), "{port}", "segment", str(tmp_path)]
-    table = f'[services.api]\ncommand = {json.dumps(words)}\nready = "{TCP}"\n'
-    (tmp_path / "ci-doctor.toml").write_text(table)
-    ran = inside("launch", "--report-dir", tmp_path / "out", "--", "true", cwd=tmp_path)
-    name = (tmp_path / "name").read_text()
+def launched(directory: Path, *words: str) -> tuple[Ran, str, dict[str, Any]]:
+    """A launch whose service leaves a segment; the name of that, which is removed, and the report."""
+    program = [sys.executable, str(PROGRAMS / "leaves_things.py"), "{port}", "segment"]
+    service = f"api={shlex.join([*program, str(directory)])}"
+    options = ("--service", service, "--ready", f"api={TCP}", "--report-dir", directory / "out")
+    ran = inside("launch", *options, *words, cwd=directory)
+    name = (directory / "name").read_text()
     Path(name).unlink()
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    return ran, name, json.loads((directory / "out" / "report.json").read_text())
+
+
+def test_a_launch_shows_what_is_left(tmp_path: Path) -> None:
+    ran, name, report = launched(tmp_path, "--", "true")
     assert (ran.code, report["verdict"]) == (0, "pass")
     assert [finding["rule"] for finding in report["findings"]] == ["services/left-behind"]
     assert report["findings"][0]["remedy"] == f"rm {name}"
@@ -222,18 +224,6 @@ def test_a_launch_shows_what_is_left(tmp_path: Path) -> None:
 def test_an_option_makes_every_service_strict_and_a_failure_of_the_command_stands(
     tmp_path: Path,
 ) -> None:
-    words = [sys.executable, str(PROGRAMS / "leaves_things.py"), "{port}", "segment", str(tmp_path)]
-    options = [
-        "--leaks",
-        "strict",
-        "--service",
-        f"api={shlex.join(words)}",
-        "--ready",
-        f"api={TCP}",
-    ]
     for command, code in (("true", 1), ("exit 3", 3)):
-        client = ("--", "sh", "-c", command)
-        ran = inside("launch", "--report-dir", tmp_path / "out", *options, *client, cwd=tmp_path)
-        Path((tmp_path / "name").read_text()).unlink()
-        report = json.loads((tmp_path / "out" / "report.json").read_text())
+        ran, _, report = launched(tmp_path, "--leaks", "strict", "--", "sh", "-c", command)
         assert (ran.code, report["verdict"]) == (code, "failed")

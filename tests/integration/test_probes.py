@@ -16,7 +16,6 @@ import psutil
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.services.ports import reserve_port
 from ci_doctor.services.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.ready import ReadinessProbe, ReadySpec, grpc_line, parse_ready
 from ci_doctor.system import clock
@@ -174,23 +173,8 @@ def test_a_command_that_can_never_run_is_a_usage_error(commands: Commands, comma
 # --- logs that somebody else writes ---
 
 
-def probe_of(ready: str | ReadySpec, port: int = 0) -> ReadinessProbe:
-    return parse_ready(ready, port, directory=Path())
-
-
-def asked_beside(
-    words: Sequence[str], probe: ReadinessProbe, log: Path
-) -> tuple[str | None, float]:
-    """What the probe of a process comes to, and at which monotonic second."""
-
-    async def run() -> tuple[str | None, float]:
-        return await wait_until_ready(probe, LIMIT_S, ProbeContext(log=log)), clock.now()
-
-    with log.open("wb") as output, subprocess.Popen(words, stdout=output, stderr=output) as process:
-        try:
-            return asyncio.run(run())
-        finally:
-            process.kill()
+def probe_of(ready: str | ReadySpec) -> ReadinessProbe:
+    return parse_ready(ready, 0, directory=Path())
 
 
 def test_a_line_in_a_log_is_noticed_at_once(tmp_path: Path) -> None:
@@ -200,32 +184,21 @@ def test_a_line_in_a_log_is_noticed_at_once(tmp_path: Path) -> None:
         "sys.stdout.write('\\x1b[32mready\\x1b[0m at %f' % time.monotonic()); sys.stdout.flush(); time.sleep(60)"
     )
     log = tmp_path / "log"
-    seen, at = asked_beside(
-        [sys.executable, "-c", program], probe_of("log:ready at \\d+\\.\\d+"), log
-    )
+    probe = probe_of("log:ready at \\d+\\.\\d+")
+
+    async def run() -> tuple[str | None, float]:
+        return await wait_until_ready(probe, LIMIT_S, ProbeContext(log=log)), clock.now()
+
+    with (
+        log.open("wb") as output,
+        subprocess.Popen([sys.executable, "-c", program], stdout=output, stderr=output) as process,
+    ):
+        try:
+            seen, at = asyncio.run(run())
+        finally:
+            process.kill()
     assert seen is None
     assert at - float(log.read_text().split()[-1]) < 0.1 + start_s(tmp_path)
-
-
-# --- servers ---
-
-
-def test_what_binds_late_is_noticed_at_once(tmp_path: Path) -> None:
-    port = reserve_port()
-    program = (
-        "import socket, sys, time\n"
-        "time.sleep(0.7)\n"
-        f"server = socket.create_server(('127.0.0.1', {port.number}))\n"
-        "print(time.monotonic(), flush=True); time.sleep(60)"
-    )
-    try:
-        log = tmp_path / "log"
-        probe = probe_of(f"tcp://127.0.0.1:{port.number}")
-        seen, at = asked_beside([sys.executable, "-c", program], probe, log)
-        assert seen is None
-        assert at - float(log.read_text() or at) < 0.1 + start_s(tmp_path)
-    finally:
-        port.release()
 
 
 def test_a_server_on_loopback_may_have_made_its_certificate_itself(tmp_path: Path) -> None:

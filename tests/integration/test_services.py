@@ -179,11 +179,7 @@ def test_a_service_gets_exactly_its_words_environment_and_folder(scene: Scene) -
 
 
 def test_a_flood_on_stdout_holds_nothing_up(scene: Scene) -> None:
-    async def run() -> None:
-        group = await scene.started(vllm=scene.service("floods_stdout", "{port}", "50", ready=TCP))
-        await group.stop()
-
-    asyncio.run(run())
+    scene.stopped(vllm=scene.service("floods_stdout", "{port}", "50", ready=TCP))
     assert scene.log("vllm").stat().st_size > 50 * 2**20
 
 
@@ -519,12 +515,9 @@ while True:
 
 
 def test_a_crash_while_a_service_is_stopped_is_a_problem(scene: Scene) -> None:
-    async def run() -> StopResult:
-        words = (sys.executable, "-c", CRASHES_AT_ITS_STOP, "{port}")
-        group = await scene.started(vllm=scene.service("answers", command=words, ready=TCP))
-        return await group.stop()
-
-    assert asyncio.run(run()).problems == ("vllm crashed while it was stopped, by SIGSEGV",)
+    words = (sys.executable, "-c", CRASHES_AT_ITS_STOP, "{port}")
+    result = scene.stopped(vllm=scene.service("answers", command=words, ready=TCP))
+    assert result.problems == ("vllm crashed while it was stopped, by SIGSEGV",)
 
 
 def test_stopping_again_gives_the_same_answer(scene: Scene) -> None:

@@ -2,6 +2,7 @@
 """Helpers of a server outlive it for a moment: a stop leaves them the time to tidy up."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -35,11 +36,19 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def stopped(scene: Scene, program: str, *arguments: str) -> StopResult:
-    async def run() -> StopResult:
-        group = await scene.started(api=scene.service(program, "{port}", *arguments, ready=TCP))
-        return await group.stop()
+    return scene.stopped(api=scene.service(program, "{port}", *arguments, ready=TCP))
 
-    return asyncio.run(run())
+
+@contextlib.contextmanager
+def own_tree() -> Iterator[tuple[Guardian, OwnTree]]:
+    """A guardian and the tree that it starts; nothing is left of either."""
+    guardian = Guardian.start()
+    tree = OwnTree(guardian)
+    try:
+        yield guardian, tree
+    finally:
+        tree.kill(5)
+        guardian.close()
 
 
 def segment(directory: Path) -> Path:
@@ -126,9 +135,7 @@ def test_a_stop_goes_on_when_the_last_helper_has_ended(
     # Whoever waited for the whole of them would wait for the 1000 s of the test's own limit.
     for name in ("HELPERS_S", "OWN_TIME_S"):
         monkeypatch.setattr(tree_stop, name, 1000.0)
-    guardian = Guardian.start()
-    tree = OwnTree(guardian)
-    try:
+    with own_tree() as (guardian, tree):
         reading, writing = os.pipe()
         child = guardian.spawn(
             scene.words("keeps_a_helper", "0", how),
@@ -142,18 +149,13 @@ def test_a_stop_goes_on_when_the_last_helper_has_ended(
         asyncio.run(tree.terminate(1000.0))
         assert tree.living() == ()
         assert child.wait() == 0
-    finally:
-        tree.kill(5)
-        guardian.close()
 
 
 def test_an_only_process_that_ignores_sigint_is_asked_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tree_stop, "OWN_TIME_S", 1000.0)
-    guardian = Guardian.start()
-    tree = OwnTree(guardian)
-    try:
+    with own_tree() as (guardian, tree):
         child = guardian.spawn(
             ["sh", "-c", "trap '' INT; exec sleep 1000"],
             environment=dict(os.environ),
@@ -164,6 +166,3 @@ def test_an_only_process_that_ignores_sigint_is_asked_at_once(
             pass
         asyncio.run(tree.terminate(3000.0))
         assert child.wait() == -signal.SIGTERM
-    finally:
-        tree.kill(5)
-        guardian.close()

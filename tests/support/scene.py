@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from ci_doctor.model.facts.launch import ServiceFailure
+from ci_doctor.model.facts.launch import ServiceFailure, StopResult
 from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import EventKind, ServiceEvent
 from ci_doctor.services.running import RunningGroup
@@ -59,6 +59,14 @@ class Scene:
         group = await self.start(names, **specs)
         assert isinstance(group, RunningGroup), group
         return group
+
+    def stopped(self, **specs: ServiceSpec) -> StopResult:
+        """What an orderly stop of them comes to."""
+
+        async def run() -> StopResult:
+            return await (await self.started(**specs)).stop()
+
+        return asyncio.run(run())
 
     def failed(self, names: Sequence[str] = (), **specs: ServiceSpec) -> ServiceFailure:
         failure = asyncio.run(self.start(names, **specs))
