@@ -37,11 +37,9 @@ PERIOD = f"{FOLDER}/serve_worker.period"
 
 
 def answer(prompt: str) -> dict[str, object]:
-    salt = "other" if "other" in TRAITS else ""
-    text = hashlib.sha256(f"{salt}{prompt}".encode()).hexdigest()
-    for trait, worse in (("empty", ""), ("one-answer", "!" * 64), ("cut", text[:9])):
-        if trait in TRAITS:
-            text = worse
+    text = hashlib.sha256(prompt.encode()).hexdigest()
+    if "empty" in TRAITS:
+        text = ""
     choice = {"text": [text] if "list" in TRAITS else text, "finish_reason": "stop"}
     value: dict[str, object] = {"model": "tiny", "choices": [choice]}
     if "other-model" in TRAITS:
