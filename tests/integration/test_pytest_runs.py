@@ -51,7 +51,7 @@ def project(tmp_path: Path, python: Path) -> TestProject:
 
 
 @pytest.fixture
-def project_with_plugins(tmp_path: Path, python_with_plugins: Path) -> TestProject:
+def xdist_project(tmp_path: Path, python_with_plugins: Path) -> TestProject:
     return TestProject(tmp_path / "project", python_with_plugins)
 
 
@@ -86,6 +86,12 @@ def test_a_green_suite_passes_and_its_output_is_pytests_own(project: TestProject
     assert names[0] == "test_odd[a::b]"
 
 
+def quarantine(*tests: str) -> str:
+    """The file whose entries hold for a long time."""
+    entry = '[[quarantine]]\ntest = "{}"\nreason = "r"\nowner = "o"\nuntil = 2999-01-01\n'
+    return "".join(entry.format(test) for test in tests)
+
+
 def junit_cases(path: Path) -> list[tuple[str, ...]]:
     """Name, outcome, type and (of what was skipped) message of each test case."""
     cases = []
@@ -100,10 +106,9 @@ def junit_cases(path: Path) -> list[tuple[str, ...]]:
 @pytest.mark.gate(1)
 @pytest.mark.parametrize("options", [[], ["-k", "xfail or skip"], ["-n2"], ["broken"]])
 def test_the_junit_file_has_the_cases_of_pytests_own(
-    project_with_plugins: TestProject, options: list[str]
+    xdist_project: TestProject, options: list[str]
 ) -> None:
-    project = project_with_plugins
-    project.put(
+    xdist_project.put(
         "test_many.py",
         """
         import pytest, unittest
@@ -136,27 +141,34 @@ def test_the_junit_file_has_the_cases_of_pytests_own(
             def test_unit_xfail(self): self.fail()
         """,
     )
-    project.put("test_skips.py", "import pytest\npytest.skip('whole', allow_module_level=True)\n")
-    project.put("sub/test_import.py", "import pytest\npytest.importorskip('nothing_like_it')\n")
-    project.put("broken/test_broken.py", "import nothing_like_it\n")
-    project.put("broken/test_ok.py", "def test_ok(): pass\n")
-    project.put("pytest.ini", "[pytest]\nnorecursedirs = broken\n")
+    xdist_project.put(
+        "test_skips.py", "import pytest\npytest.skip('whole', allow_module_level=True)\n"
+    )
+    xdist_project.put(
+        "sub/test_import.py", "import pytest\npytest.importorskip('nothing_like_it')\n"
+    )
+    xdist_project.put("broken/test_broken.py", "import nothing_like_it\n")
+    xdist_project.put("broken/test_ok.py", "def test_ok(): pass\n")
+    xdist_project.put("pytest.ini", "[pytest]\nnorecursedirs = broken\n")
 
-    own = project.directory / "own.xml"
-    project.doctor("--reruns", "0", "--", f"--junitxml={own}", *options)
+    own = xdist_project.directory / "own.xml"
+    xdist_project.doctor("--reruns", "0", "--", f"--junitxml={own}", *options)
 
-    assert junit_cases(project.reports / "junit.xml") == junit_cases(own) != []
+    assert junit_cases(xdist_project.reports / "junit.xml") == junit_cases(own) != []
 
 
-def test_the_recorded_environment_is_that_of_the_tests(project: TestProject) -> None:
+def test_json_has_stdout_for_itself_and_the_recorded_environment_is_that_of_the_tests(
+    project: TestProject,
+) -> None:
     project.put("test_ok.py", "def test_ok(): pass\n")
     other = project.directory / ".venv"
     (other / "bin").mkdir(parents=True)
     (other / "bin" / "python").symlink_to(sys.executable)
 
-    ran = project.doctor("--", "-q")
+    ran = project.doctor("--json", "--", "-q")
 
-    assert ran.code == 0, ran
+    assert (ran.code, json.loads(ran.out)["verdict"]) == (0, "pass"), ran
+    assert "1 passed" in ran.err
     (interpreter,) = json.loads((project.reports / "environment.json").read_text())["interpreters"]
     assert interpreter["python"] == str(project.python)
     assert interpreter["packages"]["pytest"]["version"] == pytest.__version__
@@ -216,15 +228,14 @@ def test_a_failure_of_every_attempt_is_failed_and_all_attempts_are_kept(
 @pytest.mark.parametrize("options", [(), ("-n2",)])
 @pytest.mark.gate(1)
 def test_a_test_that_passes_the_next_time_is_flaky_and_a_failure_on_request(
-    project_with_plugins: TestProject, options: tuple[str, ...]
+    xdist_project: TestProject, options: tuple[str, ...]
 ) -> None:
-    project = project_with_plugins
-    project.put("test_once.py", ONCE)
+    xdist_project.put("test_once.py", ONCE)
 
-    ran = project.doctor("--fail-on-flaky", "--", *options)
+    ran = xdist_project.doctor("--fail-on-flaky", "--", *options)
 
     assert ran.code == 7, ran
-    assert project.verdicts() == {"test_once.py::test_once": "flaky"}
+    assert xdist_project.verdicts() == {"test_once.py::test_once": "flaky"}
 
 
 @pytest.mark.nightly
@@ -276,77 +287,25 @@ def test_a_failure_that_its_order_does_not_repeat_is_flaky(project: TestProject)
     ]
 
 
-@pytest.mark.nightly
-def test_a_failure_of_every_second_run_is_flaky(project: TestProject) -> None:
-    project.put("test_a.py", "def test_before(): pass\n")
-    project.put(
-        "test_turns.py",
-        """
-        from pathlib import Path
-        def test_turns():
-            file = Path(__file__).with_name("turns")
-            turns = len(file.read_text()) if file.exists() else 0
-            file.write_text("x" * (turns + 1))
-            assert turns % 2
-        """,
-    )
-
-    ran = project.doctor()
-
-    assert (ran.code, project.report["verdict"]) == (0, "flaky"), ran
-
-
-@pytest.mark.nightly
-def test_a_test_that_failed_and_passed_alone_is_flaky_whatever_its_order_does(
-    project: TestProject,
-) -> None:
-    project.put(
-        "test_coin.py",
-        """
-        from pathlib import Path
-        def test_first(): pass
-        def test_coin():
-            file = Path(__file__).with_name("tosses")
-            tosses = len(file.read_text()) if file.exists() else 0
-            file.write_text("x" * (tosses + 1))
-            assert tosses not in (0, 1, 3)
-        """,
-    )
-
-    assert project.doctor().code == 0
-    (test,) = project.report["facts"]["tests"]
-    assert (test["verdict"], test["why"]) == ("flaky", "failed 1 of 2 runs alone")
-
-
 @pytest.mark.gate(1)
 @pytest.mark.parametrize("options", [("-x",), ("-x", "-n2"), ("--sw",)])
 def test_the_tests_behind_a_flaky_stop_run(
-    project_with_plugins: TestProject, options: tuple[str, ...]
+    xdist_project: TestProject, options: tuple[str, ...]
 ) -> None:
-    project = project_with_plugins
-    project.put("test_once.py", ONCE)
-    project.put("test_z.py", "".join(f"def test_{number}(): pass\n" for number in range(30)))
+    xdist_project.put("test_once.py", ONCE)
+    xdist_project.put("test_z.py", "".join(f"def test_{number}(): pass\n" for number in range(30)))
 
-    ran = project.doctor("--", *options)
+    ran = xdist_project.doctor("--", *options)
 
     assert ran.code == 0, ran
-    assert project.report["facts"]["counts"] == {"pass": 30, "flaky": 1}
+    assert xdist_project.report["facts"]["counts"] == {"pass": 30, "flaky": 1}
 
 
 def test_a_failure_behind_a_stop_in_quarantine_is_found(project: TestProject) -> None:
     project.put(
         "test_a.py", "def test_a(): assert 0\ndef test_ok(): pass\ndef test_b(): assert 0\n"
     )
-    project.put(
-        "ci-doctor-quarantine.toml",
-        """
-        [[quarantine]]
-        test = "test_a.py::test_a"
-        reason = "r"
-        owner = "o"
-        until = 2999-01-01
-        """,
-    )
+    project.put("ci-doctor-quarantine.toml", quarantine("test_a.py::test_a"))
 
     ran = project.doctor("--reruns", "0", "--", "-x")
 
@@ -449,14 +408,13 @@ def test_a_flaky_test_excuses_no_status_that_a_plugin_sets(
 
 @pytest.mark.nightly
 def test_fail_on_flaky_of_rerunfailures_ends_with_its_seven(
-    project_with_plugins: TestProject,
+    xdist_project: TestProject,
 ) -> None:
-    project = project_with_plugins
-    project.put("test_once.py", ONCE)
+    xdist_project.put("test_once.py", ONCE)
 
-    ran = project.doctor("--", "-p", "no:xdist", "--reruns=1", "--fail-on-flaky")
+    ran = xdist_project.doctor("--", "-p", "no:xdist", "--reruns=1", "--fail-on-flaky")
 
-    assert (ran.code, project.report["verdict"]) == (7, "flaky"), ran
+    assert (ran.code, xdist_project.report["verdict"]) == (7, "flaky"), ran
 
 
 def test_reruns_end_with_their_budget(project: TestProject) -> None:
@@ -511,36 +469,30 @@ def test_a_test_that_takes_our_folders_or_group_away_changes_no_verdict(
         assert (project.reports / session["log"]).exists()
 
 
-def test_an_exit_in_a_test_is_void_and_the_other_tests_run(project: TestProject) -> None:
+@pytest.mark.parametrize(
+    ("ends", "code", "verdict", "said"),
+    [
+        ("os._exit(0)", 86, "void", ""),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", 1, "failed", "SIGSEGV"),
+    ],
+    ids=["exit", "crash"],
+)
+def test_a_test_that_ends_its_process_is_named_and_the_other_tests_run(
+    project: TestProject, ends: str, code: int, verdict: str, said: str
+) -> None:
     project.put(
-        "test_exit.py",
-        "import os\ndef test_a(): pass\ndef test_exit(): os._exit(0)\ndef test_b(): pass\n",
+        "test_ends.py",
+        f"import os, signal\ndef test_a(): pass\ndef test_ends(): {ends}\ndef test_b(): pass\n",
     )
 
     ran = project.doctor("--reruns", "0")
 
-    assert ran.code == 86, ran
-    assert project.verdicts() == {"test_exit.py::test_exit": "void"}
-    assert project.report["facts"]["counts"] == {"pass": 2, "void": 1}
-
-
-def test_a_crash_names_the_test_that_ran_and_the_other_tests_run(project: TestProject) -> None:
-    project.put(
-        "test_crash.py",
-        """
-        import os, signal
-        def test_a(): pass
-        def test_crash(): os.kill(os.getpid(), signal.SIGSEGV)
-        def test_b(): pass
-        """,
-    )
-
-    ran = project.doctor("--reruns", "0")
-
-    assert ran.code == 1, ran
-    assert project.attempts("test_crash.py::test_crash") == ["suite crashed"]
-    assert "SIGSEGV" in project.report["findings"][0]["summary"]
-    assert project.report["facts"]["counts"] == {"pass": 2, "failed": 1}
+    assert ran.code == code, ran
+    assert project.verdicts() == {"test_ends.py::test_ends": verdict}
+    (attempt,) = project.attempts("test_ends.py::test_ends")
+    assert attempt == ("suite crashed" if said else "suite lost")
+    assert said in project.report["findings"][0]["summary"]
+    assert project.report["facts"]["counts"] == {"pass": 2, verdict: 1}
 
 
 def test_a_test_that_hangs_in_c_is_ended_and_its_stack_is_shown(project: TestProject) -> None:
@@ -597,9 +549,8 @@ def test_fixtures_that_freeze_the_time_and_replace_writing_hide_nothing(
 
 
 @pytest.mark.nightly
-def test_a_killed_worker_of_xdist_names_its_test(project_with_plugins: TestProject) -> None:
-    project = project_with_plugins
-    project.put(
+def test_a_killed_worker_of_xdist_names_its_test(xdist_project: TestProject) -> None:
+    xdist_project.put(
         "test_kill.py",
         """
         import os, signal, pytest
@@ -609,13 +560,15 @@ def test_a_killed_worker_of_xdist_names_its_test(project_with_plugins: TestProje
         """,
     )
 
-    ran = project.doctor("--reruns", "0", "--", "-n2", "--dist=loadscope", "--max-worker-restart=0")
+    ran = xdist_project.doctor(
+        "--reruns", "0", "--", "-n2", "--dist=loadscope", "--max-worker-restart=0"
+    )
 
     assert ran.code == 1, ran
-    assert project.attempts("test_kill.py::test_kill") == ["suite crashed"]
+    assert xdist_project.attempts("test_kill.py::test_kill") == ["suite crashed"]
     # What the lost worker was to run has no result, and nobody may take it for green.
-    passed = project.report["facts"]["counts"].get("pass", 0)
-    assert passed + project.report["facts"]["counts"].get("void", 0) == 6
+    passed = xdist_project.report["facts"]["counts"].get("pass", 0)
+    assert passed + xdist_project.report["facts"]["counts"].get("void", 0) == 6
 
 
 @pytest.mark.parametrize(
@@ -630,10 +583,9 @@ def test_a_killed_worker_of_xdist_names_its_test(project_with_plugins: TestProje
 )
 @pytest.mark.nightly
 def test_a_worker_that_crashes_once_is_flaky_only_if_a_plugin_ran_its_test_again(
-    project_with_plugins: TestProject, options: tuple[str, ...], codes: dict[int, int]
+    xdist_project: TestProject, options: tuple[str, ...], codes: dict[int, int]
 ) -> None:
-    project = project_with_plugins
-    project.put(
+    xdist_project.put(
         "test_kill.py",
         """
         import os, signal
@@ -648,9 +600,9 @@ def test_a_worker_that_crashes_once_is_flaky_only_if_a_plugin_ran_its_test_again
         """,
     )
 
-    ran = project.doctor("--reruns", "0", "--fail-on-flaky", "--", *options)
+    ran = xdist_project.doctor("--reruns", "0", "--fail-on-flaky", "--", *options)
 
-    (suite,) = project.report["attempts"]
+    (suite,) = xdist_project.report["attempts"]
     own_code = int(suite["outcome"].removeprefix("exit code "))
     assert ran.code == codes[own_code], ran
 
@@ -712,15 +664,14 @@ def test_reruns_in_the_process_need_the_plugin(project: TestProject) -> None:
 
 
 @pytest.mark.nightly
-def test_reruns_in_the_process_are_attempts(project_with_plugins: TestProject) -> None:
-    project = project_with_plugins
-    project.put("test_once.py", ONCE)
+def test_reruns_in_the_process_are_attempts(xdist_project: TestProject) -> None:
+    xdist_project.put("test_once.py", ONCE)
 
-    ran = project.doctor("--rerun-in", "process", "--fail-on-flaky", "--", "-p", "no:xdist")
+    ran = xdist_project.doctor("--rerun-in", "process", "--fail-on-flaky", "--", "-p", "no:xdist")
 
     assert ran.code == 7, ran
-    assert project.attempts("test_once.py::test_once") == ["suite failed", "suite passed"]
-    (test,) = project.report["facts"]["tests"]
+    assert xdist_project.attempts("test_once.py::test_once") == ["suite failed", "suite passed"]
+    (test,) = xdist_project.report["facts"]["tests"]
     outputs = [attempt["output"].splitlines()[-1] for attempt in test["attempts"]]
     assert outputs == ["seen: False", "seen: True"]
 
@@ -836,22 +787,7 @@ def test_a_test_that_a_full_disk_failed_is_infra_if_the_disk_was_full_before(
 
 def test_a_quarantined_test_runs_and_does_not_decide(project: TestProject) -> None:
     project.put("test_bad.py", "def test_bad(): assert False\ndef test_ok(): pass\n")
-    project.put(
-        "ci-doctor-quarantine.toml",
-        """
-        [[quarantine]]
-        test = "test_bad.py::test_bad"
-        reason = "port of a neighbour"
-        owner = "serving"
-        until = 2999-01-01
-
-        [[quarantine]]
-        test = "test_gone.py::*"
-        reason = "x"
-        owner = "y"
-        until = 2999-01-01
-        """,
-    )
+    project.put("ci-doctor-quarantine.toml", quarantine("test_bad.py::test_bad", "test_gone.py::*"))
 
     ran = project.doctor("--reruns", "0")
 
@@ -871,15 +807,6 @@ def test_a_quarantine_that_cannot_be_read_is_a_usage_error(project: TestProject)
     project.put("ci-doctor-quarantine.toml", '[[quarantine]]\ntest = "a"\n')
 
     assert project.doctor().code == 2
-
-
-def test_json_has_stdout_for_itself(project: TestProject) -> None:
-    project.put("test_ok.py", "def test_ok(): pass\n")
-
-    ran = project.doctor("--json")
-
-    assert json.loads(ran.out)["verdict"] == "pass"
-    assert "1 passed" in ran.err
 
 
 def test_an_interrupted_run_reports_what_it_knows(project: TestProject) -> None:

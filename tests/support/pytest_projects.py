@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Projects with a pytest of their own, in an environment without ci-doctor, and `ci-doctor pytest` on them."""
 
-import json
 import subprocess
 import sys
 import sysconfig
@@ -94,8 +93,3 @@ class TestProject:
         """The rules of the findings about tests."""
         rules = [finding["rule"] for finding in self.report["findings"]]
         return [rule for rule in rules if rule.startswith("test-run/")]
-
-    def summary(self) -> str:
-        """The report's own, and its verdict, for the message of an assertion."""
-        report = self.report
-        return json.dumps({key: report[key] for key in ("verdict", "summary", "exit_code")})
