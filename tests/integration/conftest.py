@@ -47,9 +47,14 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 @pytest.fixture
-def real(tmp_path: Path) -> Workplace:
+def workplace(tmp_path: Path) -> Workplace:
+    """A job with the plugin, without a ci-doctor."""
+    return Workplace(tmp_path)
+
+
+@pytest.fixture
+def real(workplace: Workplace) -> Workplace:
     """A job with the plugin and the real ci-doctor."""
-    workplace = Workplace(tmp_path)
     workplace.real_ci_doctor()
     return workplace
 

@@ -2,7 +2,6 @@
 """The Buildkite plugin's hooks, sourced by a real bash as the agent does, around a real command."""
 
 import shlex
-from pathlib import Path
 
 import pytest
 import yaml
@@ -12,11 +11,6 @@ from tests.support.plugin_workplace import REPOSITORY, Workplace, phases
 pytestmark = pytest.mark.integration
 
 NASTY = 'it\'s "so"\n$HOME `id` \\ ;\n\ngröße'
-
-
-@pytest.fixture
-def workplace(tmp_path: Path) -> Workplace:
-    return Workplace(tmp_path)
 
 
 def test_exports_reach_the_command_whatever_they_hold(workplace: Workplace) -> None:

@@ -5,7 +5,6 @@ import os
 import shlex
 import shutil
 import sys
-from typing import Any
 
 import pytest
 
@@ -30,19 +29,6 @@ def page(workplace: Workplace) -> AnnotatedPage:
     return shown(body)
 
 
-def uploaded(workplace: Workplace) -> list[str]:
-    names: list[str] = []
-    for call in stand_in_agent.calls(workplace.agent_log):
-        files: Any = call.get("files", [])
-        names += files
-    return names
-
-
-def verdicts(workplace: Workplace) -> list[str]:
-    metadata = stand_in_agent.metadata(workplace.agent_log)
-    return [value for key, value in metadata.items() if key.endswith(":verdict")]
-
-
 def retry(workplace: Workplace, command: str, configuration: dict[str, object]) -> Job:
     """The second attempt, on an agent that has nothing of the first."""
     shutil.rmtree(workplace.checkout / "ci-doctor-report", ignore_errors=True)
@@ -64,7 +50,7 @@ def test_a_failed_command_is_explained_on_one_annotation_with_a_page(real: Workp
     assert "✓ setup-env" in explained.unfolded
     (artifact,) = [link for link in explained.links if link.startswith("artifact:")]
     assert artifact == f"artifact://{JOB_ID}/diagnose/report.html"
-    assert artifact.removeprefix("artifact://") in uploaded(real)
+    assert artifact.removeprefix("artifact://") in real.uploaded()
 
 
 @pytest.mark.nightly
@@ -91,7 +77,7 @@ def test_a_retry_that_is_cured_leaves_nothing_red(real: Workplace) -> None:
     assert job.run() == 0, job.log
     assert styles(real) == {CONTEXT: "success"}
     assert "Passed on attempt 2." in page(real).unfolded
-    assert verdicts(real) == ["pass"]
+    assert real.verdicts() == ["pass"]
 
 
 @pytest.mark.nightly
@@ -105,7 +91,7 @@ def test_a_retry_makes_green_what_it_has_no_report_for(real: Workplace) -> None:
     assert job.run() == 0, job.log
     assert styles(real) == {CONTEXT: "success"}
     assert "Passed on attempt 2. Attempt 1: " in page(real).unfolded
-    assert verdicts(real) == ["void"]
+    assert real.verdicts() == ["void"]
 
 
 @pytest.mark.nightly
@@ -116,7 +102,7 @@ def test_a_retry_that_annotates_nothing_removes_what_was_said(real: Workplace) -
 
     assert job.run() == 0, job.log
     assert styles(real) == {}
-    assert "0190-retry/setup-env/report.json" in uploaded(real)
+    assert "0190-retry/setup-env/report.json" in real.uploaded()
 
 
 def test_a_second_failure_says_what_the_first_one_was(real: Workplace) -> None:
@@ -182,8 +168,8 @@ def test_what_the_command_published_elsewhere_stays_on_the_annotation(real: Work
     told = page(real)
     assert "✓ setup-env" in told.unfolded
     assert "launch" in told.unfolded
-    assert verdicts(real) != ["pass"]
-    assert uploaded(real).count("check out/elsewhere/report.json") == 1
+    assert real.verdicts() != ["pass"]
+    assert real.uploaded().count("check out/elsewhere/report.json") == 1
 
 
 @pytest.mark.nightly

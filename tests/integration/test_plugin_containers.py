@@ -3,7 +3,6 @@
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,15 +14,8 @@ pytestmark = pytest.mark.integration
 LIST = "CI_DOCTOR_VARIABLES"
 
 
-@pytest.fixture
-def workplace(tmp_path: Path) -> Workplace:
-    workplace = Workplace(tmp_path)
-    workplace.real_ci_doctor()
-    workplace.link("ln")
-    return workplace
-
-
 def in_a_container(workplace: Workplace, command: str, **options: object) -> Job:
+    workplace.link("ln")
     docker = StepPlugin(
         stand_in_docker.make(workplace.folder),
         {"image": "test", "workdir": str(workplace.folder / "inside"), **options},
@@ -34,27 +26,27 @@ def in_a_container(workplace: Workplace, command: str, **options: object) -> Job
     return job
 
 
-def test_the_exports_reach_the_container_and_its_reports_come_back(workplace: Workplace) -> None:
+def test_the_exports_reach_the_container_and_its_reports_come_back(real: Workplace) -> None:
     job = in_a_container(
-        workplace, "ci-doctor explain 75 >/dev/null; env; exit 3", **{"env-propagation-list": LIST}
+        real, "ci-doctor explain 75 >/dev/null; env; exit 3", **{"env-propagation-list": LIST}
     )
 
     assert job.run() == 3, job.log
     assert "CUBLAS_WORKSPACE_CONFIG=:4096:8" in job.log
-    assert f"CI_DOCTOR_REPORT_DIR={workplace.folder}/inside/ci-doctor-report/{JOB_ID}" in job.log
+    assert f"CI_DOCTOR_REPORT_DIR={real.folder}/inside/ci-doctor-report/{JOB_ID}" in job.log
     assert f"BUILDKITE_JOB_ID={JOB_ID}" in job.log
     assert "CI_DOCTOR_HOST_REPORT_DIR=" not in job.log
     assert "runs in a container" not in job.log
-    reports = workplace.checkout / "ci-doctor-report" / JOB_ID
+    reports = real.checkout / "ci-doctor-report" / JOB_ID
     assert json.loads((reports / "explain" / "report.json").read_text())["about"]["job"] == JOB_ID
     # The hooks after the command use the host's directory: the job's record is there.
     assert (reports / "job.json").exists()
 
 
 def test_what_does_not_reach_the_container_is_one_line_before_the_command(
-    workplace: Workplace,
+    real: Workplace,
 ) -> None:
-    job = in_a_container(workplace, "env", **{"propagate-environment": True})
+    job = in_a_container(real, "env", **{"propagate-environment": True})
 
     assert job.run() == 0, job.log
     assert "CI_DOCTOR_REPORT_DIR=" not in job.log.rpartition("Running plugin docker command")[2]

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from ci_doctor.model.facts.build import JOB_FILE
-from tests.support import stand_in_agent
 from tests.support.cli import begin
 from tests.support.plugin_workplace import JOB_ID, Workplace, phases
 
@@ -69,9 +68,7 @@ def test_an_outage_in_a_named_log_becomes_75_and_the_job_says_why(real: Workplac
     assert kept["cause"]["may_be_retried"]
     assert kept["reports"] == ["diagnose"]
     assert kept["began_at"] < kept["ended_at"]
-    uploads = [call for call in stand_in_agent.calls(real.agent_log) if "files" in call]
-    uploaded = {name for call in uploads for name in call["files"]}  # type: ignore[attr-defined]
-    assert uploaded >= {f"{JOB_ID}/{JOB_FILE}", f"{JOB_ID}/diagnose/report.json"}
+    assert set(real.uploaded()) >= {f"{JOB_ID}/{JOB_FILE}", f"{JOB_ID}/diagnose/report.json"}
 
 
 @pytest.mark.nightly

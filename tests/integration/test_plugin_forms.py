@@ -23,11 +23,6 @@ WAITS = "read -r _ <> <(:)"
 CANCELS = f'echo > "$CANCEL_JOB"; {WAITS}'
 
 
-@pytest.fixture
-def workplace(tmp_path: Path) -> Workplace:
-    return Workplace(tmp_path)
-
-
 def hooks(folder: Path, **bodies: str) -> Path:
     """A folder `hooks` with these hooks; `_` stands for `-` in their names."""
     (folder / "hooks").mkdir(parents=True)

@@ -17,11 +17,6 @@ MAP = {"exit-codes": True}
 EXPORT = "export BUILDKITE_COMMAND_EXIT_STATUS="
 
 
-@pytest.fixture
-def workplace(tmp_path: Path) -> Workplace:
-    return Workplace(tmp_path)
-
-
 def failing(workplace: Workplace, after: str, configuration: object = None, **environ: str) -> Job:
     """A job whose command ends with 3, and what ci-doctor then does."""
     workplace.stand_in(after=after)

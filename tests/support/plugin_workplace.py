@@ -5,6 +5,7 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from tests.support import stand_in_agent
 from tests.support.bootstrap import Job
@@ -78,6 +79,16 @@ class Workplace:
             if log.exists()
             else []
         )
+
+    def verdicts(self) -> list[str]:
+        """The verdicts in the build's meta-data."""
+        metadata = stand_in_agent.metadata(self.agent_log)
+        return [value for key, value in metadata.items() if key.endswith(":verdict")]
+
+    def uploaded(self) -> list[str]:
+        """The files of all uploads."""
+        calls: list[dict[str, Any]] = stand_in_agent.calls(self.agent_log)
+        return [name for call in calls for name in call.get("files", [])]
 
     def job(self, command: str = SHOW, configuration: object = None, **environment: str) -> Job:
         return Job(
