@@ -54,14 +54,19 @@ def test_a_directory_that_another_run_has_made_again_is_left_to_that_run(tmp_pat
 
 def test_a_second_run_in_a_directory_in_use_is_refused_and_harms_nothing(tmp_path: Path) -> None:
     directory = tmp_path / "r"
+    (tmp_path / "link").symlink_to("r")
+    in_use = "another run of ci-doctor is writing to"
     with a_run_under_way(tmp_path, "--report-dir", str(directory)):
         logs = sorted(directory.rglob("*"))
+        for said, *line in (
+            (in_use, "launch", *SERVICE, "--report-dir", "r", "--", "true"),
+            (in_use, "explain", "75", "--report-dir", "link"),
+            ("no requests file", "correctness", "--resume", "r", "--baseline", "true"),
+        ):
+            second = inside(*line, cwd=tmp_path)
 
-        second = inside("launch", *SERVICE, "--report-dir", directory, "--", "true", cwd=tmp_path)
-
-        assert second.code == 2, second
-        assert "another run of ci-doctor is writing to" in second.err
-        assert sorted(directory.rglob("*")) == logs
+            assert (second.code, said in second.err) == (2, True), second
+            assert sorted(directory.rglob("*")) == logs, second
 
     assert json.loads((directory / "report.json").read_text())["verdict"] == "failed"
 
@@ -75,26 +80,6 @@ def test_below_a_root_a_second_run_takes_the_next_folder(tmp_path: Path) -> None
 
         assert second.code == 0, second
         assert (root / "launch-2" / "report.json").exists()
-
-
-def test_a_killed_run_leaves_its_directory_free(tmp_path: Path) -> None:
-    directory = tmp_path / "r"
-    with a_run_under_way(tmp_path, "--report-dir", str(directory)) as first:
-        first.kill()
-
-    ran = inside("launch", *SERVICE, "--report-dir", directory, "--", "true", cwd=tmp_path)
-
-    assert ran.code == 0, ran
-
-
-def test_a_link_to_a_directory_in_use_is_that_directory(tmp_path: Path) -> None:
-    directory = tmp_path / "r"
-    (tmp_path / "link").symlink_to("r")
-    with a_run_under_way(tmp_path, "--report-dir", str(directory)):
-        second = inside("explain", "75", "--report-dir", tmp_path / "link", cwd=tmp_path)
-
-        assert second.code == 2, second
-        assert not (directory / "report.json").exists()
 
 
 def test_a_run_below_a_directory_in_use_harms_nothing(tmp_path: Path) -> None:
@@ -127,18 +112,9 @@ def a_second_start_of(cwd: Path) -> Iterator[None]:
         yield
 
 
-def test_a_live_run_cannot_be_resumed_and_loses_nothing(tmp_path: Path) -> None:
-    directory = tmp_path / "r"
-    with a_run_under_way(tmp_path, "--report-dir", str(directory)):
-        logs = sorted(directory.rglob("*"))
-
-        second = inside("correctness", "--resume", "r", "--baseline", "true", cwd=tmp_path)
-
-        assert second.code == 2, second
-        assert sorted(directory.rglob("*")) == logs
-
-
-def test_what_a_killed_run_left_below_a_root_stays(tmp_path: Path) -> None:
+def test_what_a_killed_run_left_below_a_root_stays_and_its_directory_is_free(
+    tmp_path: Path,
+) -> None:
     root = tmp_path / "root"
     with a_run_under_way(tmp_path, "--report-dir", str(root / "launch")) as first:
         first.kill()
@@ -152,6 +128,8 @@ def test_what_a_killed_run_left_below_a_root_stays(tmp_path: Path) -> None:
     assert ran.code == 0, ran
     assert log.read_text() == "the evidence of a run that was killed"
     assert (root / "launch-2" / "report.json").exists()
+    named = ("launch", *SERVICE, "--report-dir", root / "launch", "--", "true")
+    assert inside(*named, cwd=tmp_path).code == 0
 
 
 def test_many_runs_at_once_below_one_root_have_a_folder_each(tmp_path: Path) -> None:
