@@ -16,7 +16,6 @@ pytestmark = pytest.mark.integration
     [
         ("launch --service s=vllm serve m -- true", "quote a value of several words"),
         ("compare a.jsonl b.jsonl", "did you mean `ci-doctor correctness compare`?"),
-        ("flaky", "did you mean `ci-doctor history flaky`?"),
         ("drift", "did you mean `ci-doctor env diff`?"),
         ("corectness", "did you mean `correctness`?"),
         ("launch --servcie x -- true", "did you mean --service?"),

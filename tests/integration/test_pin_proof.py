@@ -15,6 +15,7 @@ from ci_doctor.environment.preparation import Preparation, prepare
 from ci_doctor.errors import PreparationError
 from ci_doctor.model.outcome import Severity
 from ci_doctor.system import clock
+from tests.integration.test_versions import HATCH, PDM
 
 pytestmark = pytest.mark.integration
 
@@ -26,6 +27,9 @@ build-backend = "setuptools.build_meta"
 """
 SCM = SETUPTOOLS.format(more=', "setuptools-scm>=8"')
 PLAIN = SETUPTOOLS.format(more="")
+SCM_PROJECT = SCM + '[project]\nname = "my-pkg"\ndynamic = ["version"]\n[tool.setuptools_scm]\n'
+VERSION_FILE = SCM_PROJECT + 'version_file = "_version.py"\n'
+HATCH_PACKAGES = HATCH + '[tool.hatch.build.targets.wheel]\npackages = ["."]\n'
 
 
 class Checkout:
@@ -79,8 +83,7 @@ def test_options_that_only_the_script_knows_are_computed_by_a_build(tmp_path: Pa
 
 
 def test_a_pin_that_the_build_takes_is_proven_and_nothing_is_written(tmp_path: Path) -> None:
-    project = '[project]\nname = "my-pkg"\ndynamic = ["version"]\n[tool.setuptools_scm]\nversion_file = "_version.py"\n'
-    checkout = Checkout(tmp_path / "r", pyproject__toml=SCM + project)
+    checkout = Checkout(tmp_path / "r", pyproject__toml=VERSION_FILE)
     preparation = checkout.prepare()
     (proof,) = preparation.proofs
     assert (proof.project, proof.proven, proof.reason) == ("my-pkg", True, None)
@@ -161,8 +164,7 @@ def test_an_unpinned_project_that_cannot_be_built_is_refused_if_its_nearest_tag_
 def test_a_pinned_project_whose_requirements_are_not_here_says_that_it_was_not_tried(
     tmp_path: Path,
 ) -> None:
-    project = '[project]\nname = "my-pkg"\ndynamic = ["version"]\n[tool.setuptools_scm]\n'
-    toml = SCM.replace("setuptools-scm>=8", "setuptools-scm<8,>=7") + project
+    toml = SCM_PROJECT.replace("setuptools-scm>=8", "setuptools-scm<8,>=7")
     preparation = Checkout(tmp_path / "r", pyproject__toml=toml).prepare()
     (proof,) = preparation.proofs
     assert not proof.proven
@@ -237,9 +239,6 @@ def test_a_build_that_hangs_is_ended_at_the_time_limit(tmp_path: Path) -> None:
     assert "time limit" in proof.reason
 
 
-SCM_PROJECT = SCM + '[project]\nname = "my-pkg"\ndynamic = ["version"]\n[tool.setuptools_scm]\n'
-
-
 @pytest.mark.parametrize("way", ["worktree", "shallow", "dirty", "below", "detached"])
 @pytest.mark.nightly
 def test_the_copy_has_the_version_of_the_checkout(tmp_path: Path, way: str) -> None:
@@ -276,31 +275,7 @@ def test_a_checkout_that_is_too_large_to_copy_is_not_tried(
     assert "too large to copy" in (proof.reason or "")
 
 
-HATCH = """
-[build-system]
-requires = ["hatchling", "hatch-vcs"]
-build-backend = "hatchling.build"
-[project]
-name = "some-pkg"
-dynamic = ["version"]
-[tool.hatch.version]
-source = "vcs"
-[tool.hatch.build.targets.wheel]
-packages = ["."]
-"""
-PDM = """
-[build-system]
-requires = ["pdm-backend"]
-build-backend = "pdm.backend"
-[project]
-name = "some-pkg"
-dynamic = ["version"]
-[tool.pdm.version]
-source = "scm"
-"""
-
-
-@pytest.mark.parametrize("toml", [HATCH, PDM], ids=["hatch-vcs", "pdm-backend"])
+@pytest.mark.parametrize("toml", [HATCH_PACKAGES, PDM], ids=["hatch-vcs", "pdm-backend"])
 @pytest.mark.nightly
 def test_other_backends_are_proven_too(tmp_path: Path, toml: str) -> None:
     (proof,) = Checkout(tmp_path / "r", pyproject__toml=toml).prepare().proofs
@@ -309,8 +284,7 @@ def test_other_backends_are_proven_too(tmp_path: Path, toml: str) -> None:
 
 @pytest.mark.nightly
 def test_the_pin_keeps_the_commit_in_a_version_file(tmp_path: Path) -> None:
-    project = '[project]\nname = "my-pkg"\ndynamic = ["version"]\n[tool.setuptools_scm]\nversion_file = "_version.py"\n'
-    checkout = Checkout(tmp_path / "r", pyproject__toml=SCM + project)
+    checkout = Checkout(tmp_path / "r", pyproject__toml=VERSION_FILE)
     preparation = checkout.prepare(verify=Verify.NEVER)
     head = checkout.git("rev-parse", "HEAD")
     code = "from setuptools.build_meta import prepare_metadata_for_build_wheel as p; p('.')"

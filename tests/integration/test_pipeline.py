@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ci-doctor config retry-rules` as a process: YAML or JSON on stdout, and nothing else."""
+"""`ci-doctor config retry-rules` as it is typed: YAML or JSON on stdout, and nothing else."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.cli import doctor
+from tests.support.cli import inside
 
 pytestmark = pytest.mark.integration
 
@@ -15,14 +15,14 @@ pytestmark = pytest.mark.integration
 def test_the_rules_follow_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "ci-doctor.toml").write_text("[exit-codes]\ninfra = 255\n")
 
-    ran = doctor("config", "retry-rules", cwd=tmp_path, env={"BUILDKITE": "true"})
+    ran = inside("config", "retry-rules", cwd=tmp_path, env={"BUILDKITE": "true"})
 
     assert (ran.code, ran.err) == (0, "")
     assert yaml.safe_load(ran.out)["retry"]["automatic"][0] == {"exit_status": 255, "limit": 2}
 
 
 def test_programs_get_the_same_rules(tmp_path: Path) -> None:
-    ran = doctor("config", "retry-rules", "--json", cwd=tmp_path)
+    ran = inside("config", "retry-rules", "--json", cwd=tmp_path)
 
     facts = json.loads(ran.out)["facts"]
     assert facts["retry"][0] == {"exit_status": 75, "limit": 2}
@@ -33,7 +33,7 @@ def test_programs_get_the_same_rules(tmp_path: Path) -> None:
 def test_codes_that_do_not_fit_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "ci-doctor.toml").write_text("[exit-codes]\ninfra = 1\n")
 
-    ran = doctor("config", "retry-rules", cwd=tmp_path)
+    ran = inside("config", "retry-rules", cwd=tmp_path)
 
     assert (ran.code, ran.out) == (2, "")
     assert "infra and regression share the code 1" in ran.err

