@@ -87,8 +87,9 @@ def test_each_target_is_told_and_a_refused_one_holds_back_the_others(
     venv: Venv, tmp_path: Path
 ) -> None:
     before = venv.files()
-    line = ["preload", "install", RULE, "--json", "--venv", ".venv", "--python", "no-such-python"]
-    ran = inside(*line, cwd=tmp_path)
+    # The one that would do comes first.
+    targets = ("--python", venv.python, "--python", "no-such-python")
+    ran = inside("preload", "install", RULE, "--json", *targets, cwd=tmp_path)
     report = json.loads(ran.out)
     states = {Path(each["python"]).name: each["state"] for each in report["facts"]["targets"]}
     assert (ran.code, report["verdict"], states) == (

@@ -39,6 +39,14 @@ def shell(line: str, tmp_path: Path, *arguments: str) -> Ran:
     return Ran(ended.returncode, ended.stdout, ended.stderr, (command,), tmp_path)
 
 
+def on_a_small_disk(tmp_path: Path, before: str, *client: str) -> Ran:
+    """A launch whose report directory is a file system of its own, once `before` has been run."""
+    (tmp_path / "m").mkdir()
+    command = words("launch", *SERVICE, "--report-dir", "m", "--json", "--", *client)
+    inner = f"mount -t tmpfs -o size=64k tmpfs m && {before}; exec {shlex.join(command)}"
+    return shell(f"unshare -rm sh -c {shlex.quote(inner)}", tmp_path)
+
+
 def written(tmp_path: Path) -> Any:
     return json.loads((tmp_path / "r" / "report.json").read_text())
 
@@ -145,16 +153,7 @@ def test_a_reader_that_leaves_is_in_the_report_as_in_the_status(
 def test_a_disk_that_cannot_be_written_is_found_before_anything_starts(
     fill: str, code: int, tmp_path: Path
 ) -> None:
-    (tmp_path / "m").mkdir()
-    script = f"mount -t tmpfs -o size=64k tmpfs m && {fill} 2>/dev/null; exec $DOCTOR"
-    inner = script.replace(
-        "$DOCTOR",
-        shlex.join(
-            words("launch", *SERVICE, "--report-dir", "m", "--json", "--", "touch", "started")
-        ),
-    )
-
-    ran = shell(f"unshare -rm sh -c {shlex.quote(inner)}", tmp_path)
+    ran = on_a_small_disk(tmp_path, f"{fill} 2>/dev/null", "touch", "started")
 
     assert (ran.code, json.loads(ran.out)["exit_code"]) == (code, code), ran
     assert not (tmp_path / "started").exists()
@@ -162,13 +161,8 @@ def test_a_disk_that_cannot_be_written_is_found_before_anything_starts(
 
 @needs_mounts
 def test_a_disk_that_fills_up_during_the_run(tmp_path: Path) -> None:
-    (tmp_path / "m").mkdir()
     client = "head -c 1M /dev/zero >m/full; true"
-    inner = "mount -t tmpfs -o size=64k tmpfs m && " + shlex.join(
-        words("launch", *SERVICE, "--report-dir", "m", "--json", "--", "sh", "-c", client)
-    )
-
-    ran = shell(f"unshare -rm sh -c {shlex.quote(inner)}", tmp_path)
+    ran = on_a_small_disk(tmp_path, "true", "sh", "-c", client)
 
     printed = json.loads(ran.out)
     assert (ran.code, printed["exit_code"], printed["verdict"]) == (75, 75, "infra"), ran
