@@ -64,7 +64,7 @@ class Scene:
         """What an orderly stop of them comes to."""
 
         async def run() -> StopResult:
-            return await (await self.started(**specs)).stop()
+            return await (await self.started((), **specs)).stop()
 
         return asyncio.run(run())
 
