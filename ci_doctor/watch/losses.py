@@ -25,6 +25,7 @@ from ci_doctor.watch.judging import (
     is_pause,
     is_shell_or_wrapper,
     named_ports,
+    ports_of,
     refused_later,
 )
 
@@ -107,6 +108,25 @@ def loss_of(
         failed_s=max(0.0, failed - death.ended),
         other=other,
     )
+
+
+def is_bad_end(
+    death: Process, script: Process, recent: Iterable[Process], listeners: Iterable[Listener]
+) -> bool:
+    """Whether a job of a shell ended by a fault of its own before the script failed, and nobody served its port again.
+
+    A command of a pipe is a part of what failed, and no job beside it. After a failure the script cleans up.
+    """
+    if not is_bad(death) or death.ended is None or death.ended >= (script.ended or 0.0):
+        return False
+    if not all(map(is_shell_or_wrapper, death.above())) or _had_failed(death, recent):
+        return False
+    is_in_pipe = any(
+        each.startswith("pipe:") and each not in script.outputs for each in death.outputs
+    )
+    ports = ports_of(death)
+    is_served = any(each.port in ports and each.since > death.ended for each in listeners)
+    return not is_served and (bool(death.ports) or not is_in_pipe)
 
 
 def _other_port(

@@ -29,7 +29,7 @@ from ci_doctor.model.outcome import (
 )
 from ci_doctor.model.words import shortened
 from ci_doctor.render.formatting import duration
-from ci_doctor.services.findings import finding_of, leak_findings, leak_table
+from ci_doctor.services.findings import evidence_of, finding_of, leak_findings, leak_table
 from ci_doctor.system.processes.process import signal_name
 from ci_doctor.watch.judging import Listener, Process
 
@@ -196,6 +196,15 @@ DIED = Rule(
     ),
     remedy="Read the excerpt of its log; `--on-death end` ends a script that waits.",
 )
+ENDED = Rule(
+    id="watch/ended",
+    severity=Severity.WARNING,
+    meaning=(
+        "A job in the background ended by a fault of its own before the script failed. Nothing shows "
+        "whether the script needed it."
+    ),
+    remedy="Read the excerpt of its log. A server that the script asked after that end is the cause.",
+)
 STALL = Rule(
     id="watch/stall",
     severity=Severity.WARNING,
@@ -205,7 +214,7 @@ STALL = Rule(
     ),
     remedy="Read what each process waits for; with py-spy or `--stacks` Python stacks stand there.",
 )
-RULES = (DIED, STALL)
+RULES = (DIED, ENDED, STALL)
 
 _SHOWN = 5
 _LONGEST = 6
@@ -268,6 +277,9 @@ def death_lines(facts: WatchFacts, *, failed: bool) -> list[str]:
         word = "ended before" if death.is_late else "waited for"
         lines += [f"{word}: {death.failure.message}", f"  {_telling_line(death.failure)}"]
         lines += [f"  {death.waits}"] if death.is_late else []
+    for failure in facts.ends[-_SHOWN:]:
+        lines += [f"ended before, perhaps the cause: {failure.message}"]
+        lines += [f"  {_telling_line(failure)}"]
     return lines
 
 
@@ -285,6 +297,7 @@ def with_watch(outcome: Outcome, facts: WatchFacts, retry_status: int | None = N
         run = structs.replace(run, watch=facts)
     findings = (
         *map(_death, facts.deaths),
+        *map(_end_of_job, facts.ends),
         *map(_stall, facts.stalls),
         *leak_findings(facts.left),
     )
@@ -312,6 +325,12 @@ def _death(death: WatchedDeath) -> Finding:
         DIED.finding(death.failure.message, remedy=plain.remedy or DIED.remedy),
         evidence=(*plain.evidence, Evidence(excerpt=death.waits)),
         remedy_kind=plain.remedy_kind,
+    )
+
+
+def _end_of_job(failure: ServiceFailure) -> Finding:
+    return structs.replace(
+        ENDED.finding(failure.message, remedy=ENDED.remedy), evidence=evidence_of(failure)
     )
 
 

@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import structs
 
 from ci_doctor.model.facts.diagnose import WatchedDeath, WatchFacts
-from ci_doctor.model.facts.launch import LeftBehind, LeftKind, LeftThing
+from ci_doctor.model.facts.launch import LeftBehind, LeftKind, LeftThing, ServiceFailure
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.leak_ledger import SHARED_MEMORY, LeakLedger, LeakPolicy, removal
 from ci_doctor.system import clock
@@ -45,7 +45,7 @@ from ci_doctor.watch.judging import (
     starts_elsewhere,
     waiting_for,
 )
-from ci_doctor.watch.losses import front_at, loss_of
+from ci_doctor.watch.losses import front_at, is_bad_end, loss_of
 from ci_doctor.watch.report import (
     Timeline,
     command_line,
@@ -210,6 +210,8 @@ _SHARE: Final = 0.009
 # Three questions at ten seconds each, and fifteen of patience.
 _RECENT_S: Final = 60.0
 _REFUSALS: Final = 256
+# The last jobs whose ends may be worth a word.
+_JOBS: Final = 16
 # A shell needs a millisecond or two for its next command, and curl ten to be refused.
 _AFTER_PAUSE_S: Final = (0.002, 0.003, 0.005)
 _QUICK_EVERY_S: Final = 0.25
@@ -252,6 +254,9 @@ class ScriptWatch:
         self._named: set[int] = set()
         self._pending: list[Process] = []
         self._deaths: list[WatchedDeath] = []
+        self._said: list[Process] = []
+        self._jobs: deque[Process] = deque(maxlen=_JOBS)
+        self._ends: tuple[ServiceFailure, ...] = ()
         self._left = LeftBehind()
         self._problem: str | None = None
         self._cpu_s = 0.0
@@ -314,6 +319,7 @@ class ScriptWatch:
             commands=self._timeline.commands(self._began),
             servers=servers(self._listeners, self._gone, self._refused, self._named, self._began),
             deaths=tuple(self._deaths),
+            ends=self._ends,
             stalls=tuple(self._stalls.found),
             left=self._left,
             unseen=0 if self._tree is None else self._tree.short,
@@ -435,6 +441,7 @@ class ScriptWatch:
         if is_candidate and may_have_served(process) and process is not tree.root:
             process.ports |= served_unseen(process, lost) or self._reached(process)
             self._pending.append(process)
+            self._jobs.append(process)
         self._timeline.add(process, clock.now())
         self._is_elsewhere = self._is_elsewhere or starts_elsewhere(process)
         if is_client(process):
@@ -470,6 +477,7 @@ class ScriptWatch:
             waiting = waiting_for(process, scene)
             if waiting is not None and not any(_is_family(process, other) for other in said):
                 said.append(process)
+                self._said.append(process)
                 self._note_death(failed_first(process, scene), waiting, scene)
         self._pending = [
             each
@@ -487,9 +495,9 @@ class ScriptWatch:
         """The servers that had ended before the script failed."""
         if self._is_ended or tree.root.returncode in {None, 0}:
             return
-        from ci_doctor.watch.deaths import lost
+        from ci_doctor.watch.deaths import failure_of, lost
 
-        recent = tree.recent(clock.now() - _RECENT_S)
+        recent = tuple(tree.recent(clock.now() - _RECENT_S))
         living = [each.kin for each in tree.living.values()]
         said: list[Process] = []
         for process in self._pending:
@@ -498,6 +506,12 @@ class ScriptWatch:
                 said.append(process)
                 said_s = round(clock.now() - self._began, 2)
                 self._deaths.append(lost(process, loss, living, said_s))
+        said += self._said
+        for process in sorted(self._jobs, key=is_shell_or_wrapper):
+            is_of_said = any(process is other or _is_family(process, other) for other in said)
+            if not is_of_said and is_bad_end(process, tree.root, recent, self._listeners):
+                said.append(process)
+                self._ends = (*self._ends, failure_of(process, None, living))
 
     def _note_death(self, process: Process, waiting: Waiting, scene: Scene) -> None:
         # Most scripts lose no server.

@@ -244,6 +244,48 @@ def test_a_server_that_had_ended_before_its_client_failed_is_said_first(
     assert findings(tmp_path)[0] == "watch/died"
 
 
+GONE = "while kill -0 $! 2> /dev/null; do sleep 0.2; done\nexit 4\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SERVER --before > server.log 2>&1 &\n" + GONE,
+        "SERVER --answers 1 > server.log 2>&1 &\n" + LOOP + GONE,
+    ],
+    ids=["before it was ready", "after its last answer"],
+)
+def test_a_job_that_ended_badly_is_perhaps_the_cause_where_nothing_shows_more(
+    tmp_path: Path, port: int, text: str
+) -> None:
+    ran = watched(tmp_path, "bash", script(tmp_path, text, port))
+
+    assert ran.code == 4, ran
+    assert re.search(r"ended before, perhaps the cause: python\S* .*: exit code 1", ran.err), ran
+    assert "RuntimeError: CUDA error: device-side assert triggered" in ran.err
+    assert findings(tmp_path)[0] == "watch/ended"
+    assert seen(tmp_path)["deaths"] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # A part of what failed.
+        "set -o pipefail\nSERVER --before 2>&1 | cat\n",
+        "SERVER > server.log 2>&1 &\n" + LOOP + "kill %1\nwait\nexit 4\n",
+    ],
+    ids=["in a pipe", "stopped by the script"],
+)
+def test_an_end_that_the_script_made_or_is_itself_is_no_other_cause(
+    tmp_path: Path, port: int, text: str
+) -> None:
+    ran = watched(tmp_path, "bash", script(tmp_path, text, port))
+
+    assert ran.code != 0, ran
+    assert "perhaps" not in ran.err
+    assert seen(tmp_path)["ends"] == []
+
+
 def test_a_server_that_died_while_the_script_waited_for_another_one_is_said_first(
     tmp_path: Path, port: int
 ) -> None:

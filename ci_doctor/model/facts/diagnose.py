@@ -135,12 +135,14 @@ class WatchFacts(Struct, frozen=True, kw_only=True):
 
     unseen: how many pids were given out and gone before a look could tell what they were, in this
     pid namespace: processes and threads, others' too. cpu_s: what the watch took itself. is_ended:
-    it ended the script. problem: why it saw no more.
+    it ended the script. problem: why it saw no more. ends: jobs in the background that ended by a
+    fault of their own before the script failed, where nothing shows that it needed them.
     """
 
     commands: tuple[WatchedCommand, ...] = ()
     servers: tuple[WatchedServer, ...] = ()
     deaths: tuple[WatchedDeath, ...] = ()
+    ends: tuple[ServiceFailure, ...] = ()
     stalls: tuple[WatchedStall, ...] = ()
     left: LeftBehind = LeftBehind()
     unseen: int = 0

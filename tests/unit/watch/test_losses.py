@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ci_doctor.watch.judging import Listener, Process
-from ci_doctor.watch.losses import Loss, front_at, loss_of
+from ci_doctor.watch.losses import Loss, front_at, is_bad_end, loss_of
 from tests.unit.watch.test_judging import PORT, process
 
 REFUSED = {PORT: [5.0, 11.0, 11.5]}
@@ -142,3 +142,42 @@ def test_who_is_killed_beside_a_command_that_ends_others_was_asked() -> None:
     assert loss(server(-signal.SIGKILL), pytest_, command("pkill python", 9.9, 10.1, 0)) is None
     beside = command("bash job.sh", 2, 10.1, 0, is_beside=True)
     assert loss(server(-signal.SIGKILL), pytest_, beside) is None
+
+
+LATER = Listener(port=PORT, since=10.5)
+PIPE = ("pipe:[7]",)
+CLEANED = command("python -m pytest", 3, 9.5)
+PROGRAM = process("python launcher.py", 0.5, SCRIPT, ended=11)
+
+
+@pytest.mark.parametrize(
+    ("death", "others", "listeners", "expected"),
+    [
+        (server(), (), (), True),
+        (server(ports=set()), (), (), True),
+        (server(outputs=PIPE), (), (), True),
+        (server(ports=set(), outputs=PIPE), (), (), False),
+        (server(0), (), (), False),
+        (server(-signal.SIGTERM), (), (), False),
+        (server(ended=12.5), (), (), False),
+        (server(), (), (LATER,), False),
+        (server(), (CLEANED,), (), False),
+        (server(parent=PROGRAM), (), (), False),
+    ],
+    ids=[
+        "a server",
+        "a job that never listened",
+        "a server whose log is a pipe",
+        "a command of a pipe",
+        "code 0",
+        "asked to end",
+        "after the script",
+        "another one serves",
+        "a clean-up",
+        "of a program that may have ended it",
+    ],
+)
+def test_what_may_be_the_cause_of_a_failed_script(
+    death: Process, others: Sequence[Process], listeners: Sequence[Listener], *, expected: bool
+) -> None:
+    assert is_bad_end(death, SCRIPT, (SCRIPT, death, *others), listeners) is expected
