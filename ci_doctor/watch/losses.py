@@ -31,6 +31,8 @@ from ci_doctor.watch.judging import (
 
 # The commands of a pipe are started together.
 _PIPE_S: Final = 0.1
+# Of a process that exits, the kernel closes the connections first: client and script may be gone before it is.
+_EXIT_S: Final = 0.1
 _KILLED: Final = frozenset({-signal.SIGKILL, 128 + signal.SIGKILL})
 _CODES: Final = 128
 
@@ -113,11 +115,12 @@ def loss_of(
 def is_bad_end(
     death: Process, script: Process, recent: Iterable[Process], listeners: Iterable[Listener]
 ) -> bool:
-    """Whether a job of a shell ended by a fault of its own before the script failed, and nobody served its port again.
+    """Whether a job of a shell ended by a fault of its own before the script failed, or just then, and nobody served its port again.
 
     A command of a pipe is a part of what failed, and no job beside it. After a failure the script cleans up.
     """
-    if not is_bad(death) or death.ended is None or death.ended >= (script.ended or 0.0):
+    over = (script.ended or 0.0) + _EXIT_S
+    if not is_bad(death) or death.ended is None or death.ended >= over:
         return False
     if not all(map(is_shell_or_wrapper, death.above())) or _had_failed(death, recent):
         return False

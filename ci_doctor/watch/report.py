@@ -278,7 +278,7 @@ def death_lines(facts: WatchFacts, *, failed: bool) -> list[str]:
         lines += [f"{word}: {death.failure.message}", f"  {_telling_line(death.failure)}"]
         lines += [f"  {death.waits}"] if death.is_late else []
     for failure in facts.ends[-_SHOWN:]:
-        lines += [f"ended before, perhaps the cause: {failure.message}"]
+        lines += [f"perhaps the cause: {failure.message}"]
         lines += [f"  {_telling_line(failure)}"]
     return lines
 

@@ -77,9 +77,11 @@ class ScriptTree:
             self._files_of_pipes |= dict.fromkeys(self.root.outputs, log)
             self.root.log = log
 
-    def look(self) -> list[Process]:
-        """The processes that have come since the last look, parents first."""
+    def look(self, *, at_all: bool = False) -> list[Process]:
+        """The processes that have come since the last look, parents first; `at_all`: not at what has changed alone."""
         now = clock.now()
+        if at_all:
+            self._all_due = now
         self._look_at_young(now)
         self._look_at_shells()
         born: list[Process] = []
@@ -272,13 +274,16 @@ class ScriptTree:
         self._recent.append(process)
         self._young.append(process)
         born.append(process)
-        if pidfd < 0 and self._free > 0:
+        if pidfd < 0:
             with contextlib.suppress(OSError):
-                pidfd = os.pidfd_open(kin.pid)
-                now = look_up(kin.pid)
-                if now is None or now.identity != kin.identity:
+                pidfd = os.pidfd_open(kin.pid) if self._free > 0 else -1
+            now = look_up(kin.pid)
+            if now is None or now.identity != kin.identity:
+                # It has ended since its table was read, and nobody would tell of that.
+                if pidfd >= 0:
                     os.close(pidfd)
-                    pidfd = -1
+                self.end(process)
+                return
         if pidfd >= 0 and self._free > 0:
             process.pidfd = pidfd
             self.by_pidfd[pidfd] = process

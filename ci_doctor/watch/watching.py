@@ -415,6 +415,8 @@ class ScriptWatch:
         while tree.living and clock.now() < limit:
             self._await(tree, limit)
         self._orphan_ended = True
+        # Of one without a pidfd nobody tells that it has ended.
+        tree.look(at_all=True)
         self._look(tree)
 
     def _listeners_now(self) -> list[Listener]:

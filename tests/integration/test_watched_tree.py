@@ -16,6 +16,7 @@ import pytest
 from ci_doctor.system import clock
 from ci_doctor.system.processes.listeners import Refusals
 from ci_doctor.system.processes.process import has_ended
+from ci_doctor.system.processes.process_table import Kin, look_up, read_table
 from ci_doctor.watch.tree import Listening, ScriptTree
 
 if TYPE_CHECKING:
@@ -71,6 +72,32 @@ def test_one_that_has_ended_and_is_not_waited_for_is_no_new_process(tmp_path: Pa
         assert process.pid in tree.living
         assert pid not in tree.living
         tree.close()
+
+
+def test_one_that_ends_while_it_is_looked_at_does_not_live_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ci_doctor.watch.tree._ALL_S", 1e9)  # no second look at all of them
+    text = "sleep 60 & echo $!; wait; read -r _"
+    with subprocess.Popen(
+        ["bash", "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+
+        def table_and_end() -> list[Kin]:
+            table = list(read_table())
+            os.kill(pid, signal.SIGKILL)
+            until(lambda: look_up(pid) is None)
+            return table
+
+        monkeypatch.setattr("ci_doctor.watch.tree.read_table", table_and_end)
+        tree = tree_of(process)
+
+        assert pid in {each.pid for each in tree.take_ended()}
+        assert pid not in tree.living
+        tree.close()
+        process.kill()
 
 
 def test_a_subshell_that_becomes_another_program_later_is_that(
