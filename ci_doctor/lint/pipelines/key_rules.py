@@ -13,7 +13,9 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     COMMAND_KEYS,
     GROUP_KEYS,
     INPUT_KEYS,
+    KIND_KEYS,
     PIPELINE_KEYS,
+    STEP_WORDS,
     TRIGGER_KEYS,
     WAIT_KEYS,
     FileKind,
@@ -23,7 +25,9 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     StepKind,
     buildkite,
     command_texts,
+    is_buildkites,
     job_steps,
+    names_its_kind,
     nearest_key,
 )
 from ci_doctor.model.outcome import Rule, Severity
@@ -113,11 +117,13 @@ def unknown_key(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[V
                 pipeline, field, "a pipeline", PIPELINE_KEYS, "Buildkite ignores it"
             )
     for step in pipeline.steps:
-        known = _OF_KIND[step.kind]
+        # What does not name its kind may have misspelt it.
+        is_named = names_its_kind(step.node)
+        known = _OF_KIND[step.kind] if is_named else BUILDKITE_KEYS
+        words = f"a {step.kind} step" if is_named else "a step"
         for field in _own(step.node, known):
             # Without a likely meaning, it may be the key of a generator.
             if _meant(field.key.value, known):
-                words = f"a {step.kind} step"
                 yield _misspelt_key(pipeline, field, words, known, "Buildkite ignores it")
 
 
@@ -152,6 +158,69 @@ def _misspelt_key(
         remedy=f"Write `{nearest}`." if nearest else None,
         severity=severity,
     )
+
+
+# What stands in the list of steps, and is none.
+
+UNKNOWN_STEP: Final = LintRule(
+    rule=Rule(
+        id="pipeline/unknown-step",
+        severity=Severity.ERROR,
+        meaning="The agent cannot tell what a step does: neither its `type` nor a key says so.",
+        remedy="Give the step a `command`, or the key of another kind: `wait`, `block`, `input`, `trigger`, `group`.",
+    ),
+    bad=(
+        buildkite("steps:\n  - command: make\n  - label: tests\n"),
+        buildkite("steps:\n  - command: make\n  - wiat\n"),
+        buildkite("steps:\n  - {}\n"),
+        buildkite("steps:\n  - group: a\n    steps:\n      - command: make\n      -\n"),
+        buildkite("steps:\n  - {type: comand, label: tests}\n"),
+    ),
+    good=(
+        buildkite("steps:\n  - wait\n  - block\n  - wait: ~\n  - {type: manual}\n  - $STEP\n"),
+        buildkite("steps:\n  - plugins: [docker-compose#v5.0.0]\n  - command: make\n"),
+        buildkite("x: &x {command: make}\nsteps:\n  - <<: *x\n    label: tests\n"),
+        # A generator may make a step of it.
+        buildkite("steps:\n  - command: make\n  - {label: tests, bazel_target: all}\n"),
+    ),
+)
+
+
+def unknown_step(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
+    """Steps without a kind, where the folder is Buildkite's: others call a command otherwise."""
+    if pipeline.kind is not FileKind.BUILDKITE or not is_buildkites(pipeline.file):
+        return
+    visited: set[int] = set()
+    groups = [step.node for step in pipeline.steps if step.kind is StepKind.GROUP]
+    for holder in (pipeline.root, *groups):
+        for item in items_of(holder.get("steps")) if holder else ():
+            if id(item) not in visited and not _may_be_a_step(item):
+                word = item.value if isinstance(item, ScalarNode) else ""
+                meant = nearest_key(word, STEP_WORDS)
+                remedy = f"Write `{meant}`." if meant else None
+                yield pipeline.violation(UNKNOWN_STEP, item, _no_step(item), remedy=remedy)
+            visited.add(id(item))
+
+
+def _may_be_a_step(item: Node) -> bool:
+    if isinstance(item, ScalarNode):
+        return item.value in STEP_WORDS or "$" in item.value or "{" in item.value
+    if isinstance(item, SequenceNode):
+        return False
+    if names_its_kind(item):
+        return True
+    others = [name for name in item.fields if name not in BUILDKITE_KEYS]
+    # A misspelt kind is reported as a key; a key that means nothing to us may be a generator's.
+    return any(_meant(name, KIND_KEYS) or not _meant(name, BUILDKITE_KEYS) for name in others)
+
+
+def _no_step(item: Node) -> str:
+    if isinstance(item, ScalarNode) and item.value not in {"", "~", "null"}:
+        return f"'{excerpt_of(item.value)}' is no step that Buildkite knows"
+    if isinstance(item, SequenceNode):
+        return "a list is no step"
+    is_empty = isinstance(item, ScalarNode) or not item.fields
+    return "this step is empty" if is_empty else "neither a key nor a type says what this step does"
 
 
 # Values that the reader of a pipeline refuses, or cannot mean what they say.
@@ -515,6 +584,7 @@ def _reason(name: str, of_command: set[str], of_step: set[str]) -> str | None:
 
 RULES: Final = (
     (UNKNOWN_KEY, unknown_key),
+    (UNKNOWN_STEP, unknown_step),
     (INVALID_VALUE, invalid_value),
     (STEP_KEY, step_key),
     (PLUGIN_OPTION, plugin_option),

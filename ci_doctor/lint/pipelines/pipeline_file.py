@@ -62,6 +62,8 @@ BUILDKITE_KEYS: Final = (
     COMMAND_KEYS | WAIT_KEYS | BLOCK_KEYS | INPUT_KEYS | TRIGGER_KEYS | GROUP_KEYS
 )
 PIPELINE_KEYS: Final = word_set("agents env image notify secrets priority checkout steps")
+_STEPS_KEY: Final = frozenset({"steps"})
+_GROUP_KEY: Final = frozenset({"group"})
 
 # What the generators of public LLM-serving repositories add.
 GENERATOR_KEYS: Final = word_set(
@@ -270,11 +272,27 @@ def kind_of(file: str, documents: tuple[Node, ...]) -> FileKind:
             return FileKind.ACTION
         if isinstance(root.get("jobs"), MappingNode) and root.get("on", "true") is not None:
             return FileKind.WORKFLOW
-        if isinstance(root.get("steps"), SequenceNode):
-            return _kind_of_steps(items_of(root.get("steps")))
-    if isinstance(root, SequenceNode) and _looks_like_steps(root.items):
-        return _kind_of_steps(root.items)
+        if is_buildkites(file) and _has_misspelt_steps(root):
+            return FileKind.BUILDKITE
+    steps = root.get("steps") if isinstance(root, MappingNode) else root
+    is_named = isinstance(root, MappingNode)
+    if isinstance(steps, SequenceNode) and (is_named or _looks_like_steps(steps.items)):
+        return _kind_of_steps(steps.items, is_buildkites(file))
     return FileKind.DATA
+
+
+def is_buildkites(file: str) -> bool:
+    """Whether the folder says that Buildkite reads the file, whatever its keys are."""
+    return ".buildkite" in PurePosixPath(file).parts[:-1]
+
+
+def _has_misspelt_steps(root: MappingNode) -> bool:
+    return root.get("steps") is None and any(
+        isinstance(field.value, SequenceNode)
+        and nearest_key(name, _STEPS_KEY) is not None
+        and _looks_like_steps(field.value.items)
+        for name, field in root.fields.items()
+    )
 
 
 def _looks_like_steps(items: list[Node]) -> bool:
@@ -285,22 +303,29 @@ def _looks_like_steps(items: list[Node]) -> bool:
     return bool(commands) and 2 * len(commands) >= len(steps)
 
 
-def _kind_of_steps(items: list[Node]) -> FileKind:
-    """Own steps if a generator's key stands in one, or if many keys are nobody's we know."""
+def _kind_of_steps(items: list[Node], is_buildkites: bool) -> FileKind:
+    """Own steps if a generator's key stands in one, or if many keys are nobody's we know.
+
+    Only where the folder is Buildkite's, a key that is nearly one of Buildkite's is a misspelt one.
+    """
     steps = [each for each in items if isinstance(each, MappingNode)]
     known = own = 0
     for step in steps[:400]:
         names = set(step.fields)
         own += len(names & GENERATOR_KEYS)
-        known += len(names & BUILDKITE_KEYS)
+        others = names - BUILDKITE_KEYS
+        if is_buildkites:
+            others = {name for name in others if nearest_key(name, BUILDKITE_KEYS) is None}
+        known += len(names) - len(others)
         if (
             step.get("command", "commands", "plugins", "trigger", "block", "input", "group", "wait")
             is None
         ):
-            own += len(names - BUILDKITE_KEYS) > 1
+            own += len(others) > 1
     if own:
         return FileKind.OWN_STEPS
-    return FileKind.BUILDKITE if known or not steps else FileKind.DATA
+    is_empty = is_buildkites and not any(step.fields for step in steps)
+    return FileKind.BUILDKITE if known or not steps or is_empty else FileKind.DATA
 
 
 # The jobs and steps of a pipeline, a workflow or an action, from its nodes.
@@ -321,6 +346,14 @@ _NAMED_KINDS = {
     "waiter": StepKind.WAIT,
     "trigger": StepKind.TRIGGER,
 }
+# By which the agent infers what a step does, besides `type` (stepByKeyInference of
+# https://github.com/buildkite/go-pipeline, read in 2026), and `script`, which other readers take.
+KIND_KEYS: Final = word_set(
+    "block command commands group input manual plugins script trigger wait waiter"
+)
+_TYPES: Final = word_set("block command group input manual script trigger wait waiter")
+# The steps that are one word (NewScalarStep of the same).
+STEP_WORDS: Final = word_set("block input manual wait waiter")
 # A group may hold no group; what a file nests all the same is read this far.
 _DEEPEST_GROUP = 3
 
@@ -417,7 +450,15 @@ def _kind(node: MappingNode) -> StepKind:
         # `group: NAME` on a step of a generator says where it belongs.
         if key in node.fields and (kind is not StepKind.GROUP or node.get("steps") is not None):
             return kind
+    if node.get("steps") is not None and any(nearest_key(name, _GROUP_KEY) for name in node.fields):
+        return StepKind.GROUP
     return StepKind.COMMAND
+
+
+def names_its_kind(node: MappingNode) -> bool:
+    """Whether the agent can tell what a step does; the `type` may be filled in later."""
+    named = text_of(node.get("type")) or ""
+    return bool(KIND_KEYS & set(node.fields)) or named in _TYPES or "$" in named or "{" in named
 
 
 # Short forms of the files in the examples of rules about pipelines.

@@ -114,9 +114,48 @@ def test_steps_are_checked_wherever_they_stand_and_once(text: str) -> None:
     assert ids(check(text)) == ["pipeline/unknown-key"]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("steps: [{lable: a, comand: x}]", ["unknown-key", "unknown-key"]),
+        ("steps: [{comand: x}]", ["unknown-key"]),
+        ("steps: [{lable: a}]", ["unknown-key", "unknown-step"]),
+        ("steps: [{wiat: ~}]", ["unknown-key"]),
+        ("steps: [{blok: x, fields: []}]", ["unknown-key"]),
+        (
+            "steps: [{gruop: a, steps: [{command: make, lable: b}]}]",
+            ["unknown-key", "unknown-key"],
+        ),
+        ("stesp: [{command: make}, wait]", ["unknown-key"]),
+        ("steps: [{}]", ["unknown-step"]),
+        ("steps: [wiat]", ["unknown-step"]),
+        ("steps: [{group: a, steps: [{}]}]", ["unknown-step"]),
+        ("steps: [[{command: make}]]", ["unknown-step"]),
+    ],
+)
+def test_a_step_without_a_valid_key_is_never_passed_over(text: str, expected: list[str]) -> None:
+    assert ids(check(text)) == [f"pipeline/{rule}" for rule in expected]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "steps: [{lable: a, comand: x}]",
+        "stesp: [{command: make}]",
+        "steps: [{}]",
+        "steps: [{name: gcr.io/builder, args: [a]}]",
+        "steps: [{checkout: self}, {script: make}]",
+    ],
+)
+def test_steps_of_others_get_no_findings_for_being_none_of_buildkite(text: str) -> None:
+    assert ids(check(text, file="ci/build.yml")) == []
+
+
 @pytest.mark.nightly
 def test_twenty_thousand_steps_are_read() -> None:
-    reading = check("steps:\n" + 20_000 * "- {command: make, label: a}\n" + "- {needs: a}\n")
+    reading = check(
+        "steps:\n" + 20_000 * "- {command: make, label: a}\n" + "- {wait: , needs: a}\n"
+    )
 
     assert ids(reading) == ["pipeline/unknown-key"]
     assert len(reading.scripts) == 20_000
