@@ -144,6 +144,8 @@ def ask_git(directory: Path, *arguments: str, timeout_s: float | None = 60) -> s
 
 def missing_commit_hint(directory: Path, reference: str) -> str:
     """What to do about a `reference` that names no commit here."""
+    if reference == "HEAD":
+        return "this branch has no commit yet: commit first, or name another one"
     listed = ask_git(
         directory,
         "for-each-ref",

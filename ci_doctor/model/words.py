@@ -93,14 +93,14 @@ def near_names(word: str, names: Iterable[str]) -> list[str]:
     The first of these kinds that has any: the one that `word` begins, or that differs in one
     letter; those that say the same in other words (`ready_timeout` is `start_timeout`); the one
     that differs in at most a third of its letters; those of which `word` is a part. A number is
-    like no other one: 42 is not a mistyped 2.
+    like no other one: 42 is not a mistyped 2. `word` itself is never among them.
     """
     typed = _bare(word)
     if len(typed) < _SHORTEST or typed.isdigit():
         return []
     letters, meanings, wholes = [], [], []
     parts = _words_of(typed)
-    for name in set(names):
+    for name in set(names) - {word}:
         known = _bare(name)
         distance = letters_apart(typed, known)
         is_begun = known.startswith(typed)

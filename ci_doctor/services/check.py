@@ -2,7 +2,6 @@
 """Reads PATH and directories: what is wrong with services before anything is started."""
 
 import contextlib
-import difflib
 import os
 import re
 import shutil
@@ -24,6 +23,7 @@ from ci_doctor.services.spec import (
     port_names,
     start_order,
 )
+from ci_doctor.system.files.access import near_path
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 # None is reserved yet: the specification is only filled in to see whether it makes sense.
@@ -276,14 +276,6 @@ def _missing_script(
 
 def _script_error(who: str, words: Sequence[str], path: Path, start: str) -> UsageError:
     message = f"{who}: {file_name(words[0])} is to run {script_of(words)}, and there is no {path}"
-    return UsageError(message, hint=_hint(path, start))
-
-
-def _hint(path: Path, start: str) -> str:
     advice = f"check the path; a relative one begins at {start}"
-    try:
-        names = sorted(os.listdir(path.parent))  # noqa: PTH208 - only names are needed
-    except OSError:
-        return advice
-    close = difflib.get_close_matches(path.name, names, n=1)
-    return f"did you mean `{close[0]}`? {advice}" if close else advice
+    near = near_path(path)
+    return UsageError(message, hint=f"{near} {advice}" if near is not None else advice)

@@ -53,6 +53,12 @@ def test_the_hint_about_a_missing_commit_can_be_followed(
     assert missing_commit_hint(tmp_path / "two", reference) == hint
 
 
+def test_a_branch_without_a_commit_is_said_to_have_none(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+
+    assert missing_commit_hint(tmp_path, "HEAD").startswith("this branch has no commit yet")
+
+
 def test_commit_and_branch_are_told_from_a_folder_inside(tmp_path: Path) -> None:
     repository(tmp_path)
     (tmp_path / "inside").mkdir()

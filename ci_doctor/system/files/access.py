@@ -23,14 +23,23 @@ _MOST_NAMES: Final = 2000
 
 
 def near_path(path: Path) -> str | None:
-    """The question that names the entry which a path without one means; None if none is near."""
+    """What a path without a file means: the question that names an entry, or where a broken link leads.
+
+    None if no entry is near, and for a path that has a file, whose name is right.
+    """
+    # These functions raise nothing, whatever a user typed.
+    if os.path.islink(path) and not os.path.exists(path):  # noqa: PTH110, PTH114
+        return f"`{path}` is a link to `{path.readlink()}`, which leads to no file"
+    if os.path.lexists(path):
+        return None
     # A path in a configuration starts from its directory, and people type it from where they are.
     for directory in (path.parent, Path()):
         try:
             names = sorted(each.name for each in islice(directory.iterdir(), _MOST_NAMES))
         except OSError:
             continue
-        near = nearest(path.name, names)
+        # It may lie in the other directory under this very name.
+        near = path.name if path.name in names else nearest(path.name, names)
         if near is None:
             # `prompts` and `prompts.jsonl`, in whatever length.
             near = next((each for each in names if Path(each).stem == path.stem), None)

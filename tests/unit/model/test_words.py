@@ -13,6 +13,8 @@ from ci_doctor.model.words import did_you_mean, near_names, nearest
         ("x", ["b", "a"], "known names: a, b"),
         ("x", [], None),
         ("", ["a"], "known names: a"),
+        ("retries", ["retries"], "known names: retries"),
+        ("retries", ["retries", "retrys"], "did you mean `retrys`?"),
     ],
 )
 def test_the_nearest_name_or_all_of_them(word: str, names: list[str], hint: str | None) -> None:

@@ -190,7 +190,7 @@ def test_a_missing_script_is_an_error_that_names_the_nearest(tmp_path: Path) -> 
     with pytest.raises(UsageError) as caught:
         check(tmp_path)
     assert str(tmp_path / "servr.py") in str(caught.value)
-    assert "did you mean `server.py`?" in (caught.value.hint or "")
+    assert f"did you mean `{tmp_path / 'server.py'}`?" in (caught.value.hint or "")
 
 
 def test_a_script_that_is_there_or_may_still_come_is_no_error(tmp_path: Path) -> None:

@@ -8,7 +8,31 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.system.files.access import read_regular
+from ci_doctor.system.files.access import near_path, read_regular
+
+
+def test_a_broken_link_is_said_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / "a.log").symlink_to("nowhere")
+
+    hint = near_path(tmp_path / "a.log")
+
+    assert hint == f"`{tmp_path / 'a.log'}` is a link to `nowhere`, which leads to no file"
+
+
+def test_the_name_of_a_file_that_is_there_is_no_mistyped_one(tmp_path: Path) -> None:
+    (tmp_path / "a.log").touch()
+    (tmp_path / "b.log").touch()
+
+    assert near_path(tmp_path / "a.log") is None
+
+
+def test_a_file_of_this_very_name_may_lie_where_the_user_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.log").touch()
+    monkeypatch.chdir(tmp_path)
+
+    assert near_path(tmp_path / "logs" / "a.log") == "did you mean `a.log`?"
 
 
 def test_a_pipe_that_nobody_writes_to_is_refused_at_once(tmp_path: Path) -> None:
