@@ -268,7 +268,7 @@ class ArtifactDownload:
         for each in missing[:5]:
             self.problems.append(f"{each.path!r} of job {each.job} could not be downloaded")
         if len(missing) > 5:
-            self.problems.append(f"{len(missing) - 5} more files could not be downloaded")
+            self.problems.append(f"{len(missing) - 5} more could not be downloaded")
         for path, each in paths.items():
             if path.is_file():
                 self.files[path] = each.job

@@ -26,6 +26,7 @@ from ci_doctor.environment.project import NotComputable, Project
 from ci_doctor.git import git_environment
 from ci_doctor.model.outcome import Evidence, Rule, Severity, ShellCommand
 from ci_doctor.model.words import EVALUATION
+from ci_doctor.render.formatting import amount
 from ci_doctor.services.leak_ledger import in_use
 from ci_doctor.system import clock
 from ci_doctor.system.processes.limited_runs import SeparateRun
@@ -334,7 +335,7 @@ def submodules(context: CheckContext) -> Findings:
             bad.append(f"{rest.rpartition(' (')[0] or rest} is {state}")
     if not bad:
         return f"submodules at their commits: {len(lines)}"
-    more = f", and {len(bad) - 1} more submodules" if len(bad) > 1 else ""
+    more = f", and {amount(len(bad) - 1, 'more submodule')}" if len(bad) > 1 else ""
     # The checkout of Buildkite's agent obeys it.
     is_wanted = context.environ.get("BUILDKITE_GIT_SUBMODULES", "") != "false"
     is_absent_alone = all(words.endswith(_ABSENT) for words in bad)

@@ -171,7 +171,7 @@ class Pace(Struct, frozen=True, kw_only=True):
         fitting = sum(each <= left_s for each in took)
         return (
             f"{formatting.duration(left_s)} left of {formatting.duration(self.deadline - self.began)}: "
-            f"about {fitting} of at most {len(remaining)} more starts of {_mean(measured)} fit"
+            f"about {fitting} of at most {formatting.amount(len(remaining), 'more start')} of {_mean(measured)} fit"
         )
 
     def measured_deadline(self, results: Sequence[StartResult]) -> float:

@@ -132,7 +132,7 @@ def _flaky_summary(facts: FlakyFacts) -> str:
 
 def _more(count: int) -> list[Row]:
     more = count - _MOST_ROWS
-    return [row(f"… {more:,} more are in report.json")] if more > 0 else []
+    return [row(f"… and {more:,} more in report.json")] if more > 0 else []
 
 
 def _columns(columns: tuple[ColumnFacts, ...]) -> Table:

@@ -14,6 +14,7 @@ from ci_doctor.model.facts.history import HISTORY_TITLE
 from ci_doctor.model.outcome import Attempt, Finding, Report, Severity, Verdict
 from ci_doctor.render.formatting import (
     Tone,
+    amount,
     cleaned,
     duration,
     errors,
@@ -341,7 +342,7 @@ def _finding(finding: Finding, terminal: StyledTerminal) -> list[str]:
             lines += _excerpt(evidence.excerpt.strip("\n").split("\n"), terminal)
     missing = len(finding.evidence) - _EVIDENCE_SHOWN
     if missing > 0:
-        lines.append(terminal.dim(f"  … and {missing} more places"))
+        lines.append(terminal.dim(f"  … and {amount(missing, 'more place')}"))
     if finding.remedy and finding.is_advice:
         lines += _sentence("try:", finding.remedy, terminal)
     elif finding.remedy:
@@ -353,13 +354,15 @@ def _excerpt(excerpt: list[str], terminal: StyledTerminal) -> list[str]:
     """The first lines of `excerpt` behind a bar, and how many are missing."""
     bar = f"  {terminal.dim('│')} "
     lines = []
-    for line in excerpt[:_EXCERPT_LINES]:
+    # One line more stands where its absence would be said: a list of ten ends with what it left out.
+    most = _EXCERPT_LINES + (len(excerpt) == _EXCERPT_LINES + 1)
+    for line in excerpt[:most]:
         shown = clip(line, _EXCERPT_CELLS)
         # Breakable: a log's line may be one word, and nobody copies it.
         rows = wrap(shown, terminal.width, first="    ", rest="      ", breakable=True)
         # The bar has four cells, as the indent that the row was wrapped with.
         lines += [(bar + row[4:]).rstrip() for row in rows]
-    missing = len(excerpt) - _EXCERPT_LINES
+    missing = len(excerpt) - most
     if missing > 0:
         lines.append(bar + terminal.dim(f"… {missing} more lines"))
     return lines

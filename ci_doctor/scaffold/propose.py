@@ -313,7 +313,7 @@ def short_diff(files: Sequence[InitFile], lines: int, width: int) -> str:
         shown = [shortened(line, width - 1) for line in text[:most]]
         part = _new_file(file, [f"{line}\n" for line in shown], count=len(text))
         if len(text) > most:
-            part += f"  … {len(text) - most:,} more lines\n"
+            part += f"  … {amount(len(text) - most, 'more line')}\n"
         parts.append(part)
     return "\n".join(parts)
 

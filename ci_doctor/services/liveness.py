@@ -193,7 +193,7 @@ def _descriptions(pids: Sequence[int], environment: Mapping[str, str]) -> Iterat
         yield f"{kin.name} (pid {pid}) {state}{where}"
         yield from _stack(pid, environment)
     if len(pids) > _MOST_PROCESSES:
-        yield f"and {len(pids) - _MOST_PROCESSES} more processes"
+        yield f"and {len(pids) - _MOST_PROCESSES} more"
 
 
 def _waits(pid: int) -> Iterator[str]:

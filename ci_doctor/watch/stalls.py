@@ -221,7 +221,7 @@ def evidence(
         if len(described) == 1 and stacks is not None:
             lines += [f"  {line}" for line in _stacks(process.pid, stacks)]
     if len(telling) > _MOST:
-        lines.append(f"and {len(telling) - _MOST} more processes")
+        lines.append(f"and {len(telling) - _MOST} more")
     return tuple(lines)
 
 

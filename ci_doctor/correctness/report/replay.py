@@ -34,7 +34,7 @@ from ci_doctor.load.canonical import check_output, text_of
 from ci_doctor.model.facts.correctness import Divergence, LogProbRow, ReplayFacts, TokenNumber
 from ci_doctor.model.outcome import Outcome, Row, Table, row
 from ci_doctor.model.words import did_you_mean, nearest
-from ci_doctor.render.formatting import listed
+from ci_doctor.render.formatting import amount, listed
 from ci_doctor.render.layout import clip
 
 # --- reads one request of a run back from its samples ---
@@ -306,7 +306,7 @@ def _summary(recorded: RecordedRequest) -> str:
         return words
     few = f"{varying[0]} differs"
     if len(varying) > 1:
-        few = f"{varying[0]} and {len(varying) - 1} more starts each differ"
+        few = f"{varying[0]} and {amount(len(varying) - 1, 'more start')} each differ"
     # Else one of its passes seems to contradict the kind.
     return (
         f"{words}; {few} between its passes, and a start's answer is that of all "

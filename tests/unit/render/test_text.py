@@ -121,6 +121,20 @@ def test_long_lists_are_cut_and_say_so() -> None:
     assert "… 5 more lines" in shown
 
 
+def test_the_number_that_a_list_left_out_is_not_cut_away() -> None:
+    lines = [*(f"folder {number}" for number in range(10)), "and 239 more"]
+    finding = a_finding(evidence=(Evidence(excerpt="\n".join(lines)),))
+    shown = text.render(a_report(Verdict.FLAKY, findings=(finding,)))
+    assert "and 239 more" in shown
+    assert "more line" not in shown
+
+
+def test_one_place_more_is_one_place() -> None:
+    finding = a_finding(evidence=tuple(Evidence(file=f"{number}.log") for number in range(5)))
+    shown = text.render(a_report(Verdict.FLAKY, findings=(finding,)))
+    assert "… and 1 more place\n" in shown
+
+
 def test_findings_come_worst_first() -> None:
     findings = tuple(
         a_finding(severity, summary=f"a {severity}") for severity in reversed(Severity)

@@ -22,7 +22,7 @@ def test_for_a_person_long_files_and_lines_are_cut_and_say_so() -> None:
     requests = InitFile(path="r.jsonl", text="x\n" * 9, why="")
     wide = InitFile(path="w", text="y" * 99, why="")
     text = short_diff([FILE, made, requests, wide], lines=1, width=20)
-    assert "+one = 1\n  … 1 more lines\n" in text
+    assert "+one = 1\n  … 1 more line\n" in text
     assert "+{}" not in text
     assert "  … 3 more lines" in text
     assert text.count("+x") == 4

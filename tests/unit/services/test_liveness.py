@@ -152,4 +152,4 @@ def test_a_hang_is_described_by_what_each_process_does(tmp_path: Path) -> None:
         assert first.startswith("python")
         assert f"(pid {process.pid})" in first
         assert stack == ["  Thread 7 (idle)", "      wait (x.py:3)"]
-        assert lines([process.pid] * 12)[-1] == "and 4 more processes"
+        assert lines([process.pid] * 12)[-1] == "and 4 more"
