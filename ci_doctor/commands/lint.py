@@ -4,6 +4,7 @@
 import os
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ def lint_request(
     baseline: str | None,
 ) -> "LintRequest":
     """What the command line and the configuration ask for. Raises UsageError, ConfigError."""
-    from ci_doctor.config.decoding import decode_section, path_in
+    from ci_doctor.config.decoding import decode_section, path_in, place_of
     from ci_doctor.config.loading import load_config
     from ci_doctor.lint.lint_run import LintRequest, rule_ids
     from ci_doctor.lint.run import readers_of
@@ -47,7 +48,7 @@ def lint_request(
     settings, origins = decode_section(
         loaded, "lint", LintSettings, environ=environ, flags={"baseline": baseline}
     )
-    check_rule_names(settings, rule_ids, loaded.where("lint"))
+    check_rule_names(settings, rule_ids, partial(place_of, loaded, "lint", origins))
     file = None
     if settings.baseline is not None:
         file = path_in(loaded, origins["baseline"], settings.baseline)

@@ -71,7 +71,7 @@ def decode_section(
             origins[name] = f"{_FLAG}{option}"
 
     # Only now: an error is about the value that counts, and not one that it takes the place of.
-    where = partial(_where, config, section, origins)
+    where = partial(place_of, config, section, origins)
     settings = convert(values, into, where)
     # In the order of the struct, which `config show` prints.
     ordered = {name: origins.get(name, DEFAULT) for name in kinds}
@@ -148,7 +148,7 @@ def _is_file(origin: str) -> bool:
     return not origin.startswith(others)
 
 
-def _where(config: Config, section: str, origins: Origins, keys: Keys) -> str:
+def place_of(config: Config, section: str, origins: Origins, keys: Keys) -> str:
     """The place to name in an error about the value at `keys` of a section."""
     if not keys:  # the section as a whole is wrong, which none of its values explains
         return ""

@@ -29,7 +29,7 @@ from ci_doctor.lint.lint_rule import (
 )
 from ci_doctor.lint.source_files import ChangedLines, CiRole, SourceKind, matches
 from ci_doctor.model.outcome import Severity
-from ci_doctor.model.words import did_you_mean, nearest
+from ci_doctor.model.words import nearest
 from ci_doctor.system.files.access import read_regular, write_atomically
 
 # The `[lint]` section.
@@ -326,19 +326,30 @@ EVERYTHING = "*"
 
 
 def check_rule_names(
-    settings: LintSettings, rule_ids: Callable[[], Collection[str]], where: str
+    settings: LintSettings,
+    rule_ids: Callable[[], Collection[str]],
+    where: Callable[[tuple[str | int, ...]], str],
 ) -> None:
     """Raises ConfigError for a name or a pattern in `settings` that fits no rule.
 
-    rule_ids: gives the ids of all rules. where: the place to name, such as `ci-doctor.toml`.
+    rule_ids: gives the ids of all rules. where: the place of a value by its keys, such as `ci-doctor.toml:2`.
     """
-    by_path = [rule for each in settings.paths for rule in each.ignore]
-    names = (*settings.ignore, *settings.severity, *by_path)
+    names: list[tuple[str, tuple[str | int, ...]]] = [
+        *((name, ("ignore", at)) for at, name in enumerate(settings.ignore)),
+        *((name, ("severity", name)) for name in settings.severity),
+    ]
+    for at, each in enumerate(settings.paths):
+        names += [(name, ("paths", at, "ignore", below)) for below, name in enumerate(each.ignore)]
     rules = rule_ids() if names else ()
-    for name in names:
+    for name, keys in names:
         if not any(fnmatchcase(rule, name) for rule in rules):
-            hint = did_you_mean(name, rules)
-            raise ConfigError(f"{where}: [lint]: no rule is called `{name}`", hint=hint)
+            near = nearest(name, rules)
+            hint = (
+                f"did you mean `{near}`?"
+                if near
+                else 'a finding names its rule; "shell/*" is all of a kind'
+            )
+            raise ConfigError(f"{where(keys)}: [lint]: no rule is called `{name}`", hint=hint)
 
 
 def is_left_out(file: str, settings: LintSettings) -> bool:

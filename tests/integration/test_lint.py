@@ -97,6 +97,7 @@ def test_the_settings_count_and_a_mistyped_rule_is_a_usage_error(wrong: Path) ->
 
     assert weaker.code == 0
     assert mistyped.code == 2
+    assert "ci-doctor.toml:2: [lint]" in mistyped.err
     assert f"did you mean `{RULE}`?" in mistyped.err
 
 

@@ -213,19 +213,34 @@ RULES = ("shell/bad-word", "gate/slow-gate")
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "keys"),
     [
-        LintSettings(ignore=("shell/bad-wort",)),
-        LintSettings(severity={"shell/bad-wort": Severity.NOTE}),
-        LintSettings(paths=(PathSettings(match=("*",), ignore=("shell/bad-wort",)),)),
+        (LintSettings(ignore=("shell/*", "shell/bad-wort")), ("ignore", 1)),
+        (
+            LintSettings(severity={"shell/bad-wort": Severity.NOTE}),
+            ("severity", "shell/bad-wort"),
+        ),
+        (
+            LintSettings(paths=(PathSettings(match=("*",), ignore=("shell/bad-wort",)),)),
+            ("paths", 0, "ignore", 0),
+        ),
     ],
 )
-def test_a_mistyped_rule_is_an_error_with_the_near_name(settings: LintSettings) -> None:
+def test_a_mistyped_rule_is_an_error_with_its_place_and_the_near_name(
+    settings: LintSettings, keys: tuple[str | int, ...]
+) -> None:
     with pytest.raises(ConfigError) as raised:
-        check_rule_names(settings, lambda: RULES, "ci-doctor.toml:3")
+        check_rule_names(settings, lambda: RULES, repr)
 
-    assert raised.value.message == "ci-doctor.toml:3: [lint]: no rule is called `shell/bad-wort`"
+    assert raised.value.message == f"{keys!r}: [lint]: no rule is called `shell/bad-wort`"
     assert raised.value.hint == "did you mean `shell/bad-word`?"
+
+
+def test_a_name_that_is_like_no_rule_gets_no_list_of_all() -> None:
+    with pytest.raises(ConfigError) as raised:
+        check_rule_names(LintSettings(ignore=("shell/nope",)), lambda: RULES, repr)
+
+    assert "gate/slow-gate" not in (raised.value.hint or "")
 
 
 def test_names_and_patterns_of_rules_are_fine() -> None:
@@ -233,7 +248,7 @@ def test_names_and_patterns_of_rules_are_fine() -> None:
         ignore=("shell/*",), paths=(PathSettings(match=("x/**",), ignore=("*", "gate/slow-gate")),)
     )
 
-    check_rule_names(settings, lambda: RULES, "ci-doctor.toml")
+    check_rule_names(settings, lambda: RULES, repr)
 
 
 # The baseline file: what it holds, and what is no baseline.
