@@ -18,7 +18,7 @@ from ci_doctor.errors import ConfigError, UsageError
 from ci_doctor.load.answer_items import NotAnAnswerError
 from ci_doctor.load.canonical import Canonical, Protocol
 from ci_doctor.load.protocols import BY_NAME, COMPLETIONS, USUAL_PATHS, of_answer, of_path
-from ci_doctor.load.schema import parse_json, parse_value
+from ci_doctor.load.schema import parse_json, parse_value, why_no_json
 from ci_doctor.model.words import did_you_mean
 from ci_doctor.system.files.access import near_path
 
@@ -295,16 +295,12 @@ def _object(line: str, where: str) -> dict[str, Any]:
     try:
         value = parse_json(line)
     except ValueError as error:
-        # Its own words count lines as well, and this line is always the first there.
-        why = str(error)
-        if isinstance(error, json.JSONDecodeError):
-            why = f"{error.msg} in column {error.colno}"
         hint = _ONE_A_LINE
         if line.rstrip().endswith(","):
             hint = "write one JSON object a line, without a comma after it"
         elif line.lstrip().startswith(("#", "//")):
             hint = "JSON has no comments: remove the line"
-        raise ConfigError(f"{where}: not JSON: {why}", hint=hint) from error
+        raise ConfigError(f"{where}: not JSON: {why_no_json(error)}", hint=hint) from error
     if not isinstance(value, dict):
         raise ConfigError(f"{where}: not a JSON object", hint=_ONE_A_LINE)
     return value

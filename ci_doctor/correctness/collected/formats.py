@@ -15,7 +15,7 @@ from ci_doctor.load.answer_items import BROKEN_OFF, NotAnAnswerError
 from ci_doctor.load.canonical import Canonical, check_output, digest, encode, is_empty_output
 from ci_doctor.load.protocols import of_answer
 from ci_doctor.load.requests import read_collected
-from ci_doctor.load.schema import parse_json
+from ci_doctor.load.schema import parse_json, why_no_json
 from ci_doctor.model.words import did_you_mean
 
 # --- the formats of collected samples, and how one is told from another ---
@@ -236,7 +236,7 @@ def read(form: SampleFormat, content: bytes) -> Entry:
     except UnicodeDecodeError:
         return Entry(error="not JSON: no text in UTF-8")
     except ValueError as error:
-        return Entry(error=f"not JSON: {error}")
+        return Entry(error=f"not JSON: {why_no_json(error)}")
     if not isinstance(value, dict):
         return Entry(error=f"a JSON {type(value).__name__} instead of an object")
     try:

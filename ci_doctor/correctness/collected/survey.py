@@ -106,7 +106,11 @@ def _form(path: Path) -> SampleFormat:
     for form in forms:
         if form is not None:
             return form
-    what = "holds no samples in any known form" if forms else "is empty"
+    what = "is empty"
+    if forms:
+        first = next(number for number, line in enumerate(lines(path), start=1) if line.strip())
+        why = read(SampleFormat.ROWS, some[0]).error
+        what = f"holds no samples in any known form; line {first}: {why}"
     if some and some[0].lstrip().startswith(b"["):
         what = "is a JSON array: samples are one JSON object a line"
     raise NoEvidenceError(f"{path} {what}")

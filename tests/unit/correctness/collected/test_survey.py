@@ -359,7 +359,8 @@ def test_the_format_is_that_of_the_first_line_that_shows_one(tmp_path: Path) -> 
     ("text", "reason"),
     [
         ("\n\n", "is empty"),
-        ("what\n", "in any known form"),
+        ("\nwhat\n", "in any known form; line 2: not JSON: Expecting value in column 1"),
+        ('{"id": "a"}\n', "in any known form; line 1: "),
         ("[\n{}]\n", "is a JSON array: samples are one JSON object a line"),
     ],
 )
