@@ -301,7 +301,7 @@ pass_session = click.make_pass_decorator(Session)
 
 def output_options(function: F) -> F:
     """`--json`, `--report-dir`, `--junit`: every command has them; the session keeps what they say."""
-    return _output_options(function, "a folder in $CI_DOCTOR_REPORT_DIR, if that is set")
+    return _output_options(function, _NAMED_FOLDER)
 
 
 def run_output_options(function: F) -> F:
@@ -309,7 +309,17 @@ def run_output_options(function: F) -> F:
     return _output_options(function, "a folder in $CI_DOCTOR_REPORT_DIR, else ci-doctor-report")
 
 
-def _output_options(function: F, directory: str) -> F:
+def supervising_output_options(function: F) -> F:
+    """The same for a command whose stdout is that of another program, unless it is a dry run."""
+    as_json = "With --dry-run: print the report as JSON on stdout. Else report.json holds it."
+    return _output_options(function, _NAMED_FOLDER, as_json)
+
+
+_NAMED_FOLDER = "a folder in $CI_DOCTOR_REPORT_DIR, if that is set"
+_AS_JSON = "Print the report as JSON on stdout; all other output goes to stderr."
+
+
+def _output_options(function: F, directory: str, as_json: str = _AS_JSON) -> F:
     for each in (
         option(
             "--junit",
@@ -337,7 +347,7 @@ def _output_options(function: F, directory: str) -> F:
             expose_value=False,
             is_eager=True,
             callback=_keep("as_json", bool),
-            help="Print the report as JSON on stdout; all other output goes to stderr.",
+            help=as_json,
         ),
     ):
         function = each(function)

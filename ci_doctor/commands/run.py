@@ -22,8 +22,8 @@ from ci_doctor.commands.documented import (
     environment_options,
     load_configuration,
     option,
-    output_options,
     pass_session,
+    supervising_output_options,
 )
 from ci_doctor.commands.setup_env import read_job_settings
 from ci_doctor.environment.determinism import SetupEnvSettings
@@ -233,7 +233,7 @@ _WATCH = "While CMD runs"
 )
 @config_option
 @dry_run_option
-@output_options
+@supervising_output_options
 @click.argument(
     "command",
     nargs=-1,

@@ -158,6 +158,11 @@ def test_where_the_environment_cannot_be_prepared_nothing_runs(project: Path, na
     assert not (project / "ran").exists()
 
 
+def test_the_help_says_that_json_belongs_to_a_dry_run(project: Path) -> None:
+    said = doctor("run", "--help", cwd=project).out
+    assert "With --dry-run: print the report as JSON" in " ".join(said.split())
+
+
 def test_the_path_that_counts_is_the_jobs(project: Path, tmp_path: Path) -> None:
     (tmp_path / "tool").write_text("#!/bin/sh\necho mine\n")
     (tmp_path / "tool").chmod(0o755)
