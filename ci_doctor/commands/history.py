@@ -123,7 +123,12 @@ Answer = Callable[..., "Outcome"]
 
 
 def question(
-    name: str, *, below: click.Group, examples: Mapping[str, str], directory: Path | None = None
+    name: str,
+    *,
+    below: click.Group,
+    examples: Mapping[str, str],
+    directory: Path | None = None,
+    exits: Mapping[int, str] | None = None,
 ) -> Callable[[Answer], click.Command]:
     """A command `name` of the group `below` that asks the history, with --days, --branch and --database.
 
@@ -158,7 +163,7 @@ def question(
             return session.finish(outcome, on_stdout=True)
 
         decorated = window_options(database_options(pass_session(ask)))
-        return below.command(name, section="history", examples=examples)(decorated)
+        return below.command(name, section="history", examples=examples, exits=exits)(decorated)
 
     return command
 
@@ -280,6 +285,7 @@ def flaky(asked: "Question") -> "Outcome":
     examples={
         "ci-doctor history test test_stream": "Show the attempts of one test.",
     },
+    exits={0: "shown", 86: "it has no attempt in this time, or on this branch"},
 )
 @click.argument("name")
 def test(asked: "Question", name: str) -> "Outcome":
@@ -288,10 +294,14 @@ def test(asked: "Question", name: str) -> "Outcome":
     NAME is `suite::name`, a pytest node id, or a part of either that only one test has.
     """
     from ci_doctor.history.one_test import attempts_of, named_test, one_test_facts
-    from ci_doctor.history.outcomes import one_test_outcome
+    from ci_doctor.history.outcomes import one_test_outcome, unanswered_outcome
 
     named = named_test(asked.connection, name)
-    return one_test_outcome(one_test_facts(named, attempts_of(asked, named.number)))
+    facts = one_test_facts(named, attempts_of(asked, named.number))
+    if facts is None:
+        why = "has no attempt in this time, or on this branch"
+        return unanswered_outcome(named.suite, named.name, why)
+    return one_test_outcome(facts)
 
 
 @question(
@@ -300,6 +310,7 @@ def test(asked: "Question", name: str) -> "Outcome":
     examples={
         "ci-doctor history began tests/test_serving.py::test_stream": "Name the commit with which a test began to fail.",
     },
+    exits={0: "answered, also that no change is shown", 86: "it ran on fewer than two commits"},
 )
 @click.argument("name")
 def began(asked: "Question", name: str) -> "Outcome":
@@ -309,10 +320,14 @@ def began(asked: "Question", name: str) -> "Outcome":
     stand in the order of their first run. NAME is as in `history test`.
     """
     from ci_doctor.history.one_test import attempts_of, began_facts, named_test
-    from ci_doctor.history.outcomes import began_outcome
+    from ci_doctor.history.outcomes import began_outcome, unanswered_outcome
 
     named = named_test(asked.connection, name)
-    return began_outcome(began_facts(named, attempts_of(asked, named.number)))
+    facts = began_facts(named, attempts_of(asked, named.number))
+    if facts is None:
+        why = "ran on fewer than two commits in this time: nothing can have begun"
+        return unanswered_outcome(named.suite, named.name, why)
+    return began_outcome(facts)
 
 
 @history.group(

@@ -152,13 +152,10 @@ _LAST: Final = 20
 _UNKNOWN: Final = "unknown"
 
 
-def one_test_facts(test: NamedTest, attempts: Sequence[HistoryAttemptFacts]) -> OneTestFacts:
-    """What is known of `test`. Raises UsageError if it has no attempt."""
+def one_test_facts(test: NamedTest, attempts: Sequence[HistoryAttemptFacts]) -> OneTestFacts | None:
+    """What is known of `test`; None if it has no attempt."""
     if not attempts:
-        raise UsageError(
-            f"{test.suite}::{test.name} has no attempt in this time, or on this branch",
-            hint="look further back with --days",
-        )
+        return None
     counts = Counter(each.outcome for each in attempts)
     failed = sum(counts[word] for word in RED)
     causes = Counter(each.cause for each in attempts if each.cause is not None)
@@ -203,11 +200,11 @@ def _agents(attempts: Iterable[HistoryAttemptFacts]) -> tuple[AgentRateFacts, ..
 _MOST_COMMITS: Final = 50
 
 
-def began_facts(test: NamedTest, attempts: Sequence[HistoryAttemptFacts]) -> BeganFacts:
+def began_facts(test: NamedTest, attempts: Sequence[HistoryAttemptFacts]) -> BeganFacts | None:
     """The commit with which the rate of failures of `test` changed, as an interval.
 
     Commits stand in the order of their first run. Failures for a reason outside, and skips, do not
-    count. Raises UsageError for fewer than two commits.
+    count. None if it ran on fewer than two commits.
     """
     # A job without a commit stands for itself.
     starts: dict[str, str] = {}
@@ -221,11 +218,7 @@ def began_facts(test: NamedTest, attempts: Sequence[HistoryAttemptFacts]) -> Beg
     runs = [(passed, failed) for passed, failed in sums.values()]
     point = change_point(runs)
     if point is None:
-        raise UsageError(
-            f"{test.suite}::{test.name} ran on {len(runs)} commit in this time: "
-            "nothing can have begun",
-            hint="look further back with --days",
-        )
+        return None
     likeliest = max(range(len(runs)), key=lambda at: point.by_commit[at])
     before = _rate(runs[:likeliest])
     after = _rate(runs[likeliest:])
@@ -351,9 +344,8 @@ def why_not(
             f"it looks mended: {since:,} passed since its last failure, after "
             f"{amount(sum(before), 'failure')} in {amount(len(before), 'attempt')}"
         )
-    try:
-        began = began_facts(test, attempts)
-    except UsageError:  # one commit
+    began = began_facts(test, attempts)
+    if began is None:
         return None
     is_named = began.probability >= NAMED_FROM and not began.is_better
     if is_named and began.rate_before.rate < _MOST_BEFORE:

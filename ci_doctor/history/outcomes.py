@@ -158,6 +158,12 @@ _MOST_ROWS_OF_A_TEST = 15
 # Below it a change is no more than a guess.
 
 
+def unanswered_outcome(suite: str, name: str, why: str) -> Outcome:
+    """A question about a test that its attempts cannot answer; `why` goes on after its name."""
+    summary = f"{test_label(suite, name)} {why}; --days looks further back"
+    return Outcome(verdict=Verdict.VOID, summary=summary)
+
+
 def one_test_outcome(facts: OneTestFacts) -> Outcome:
     """What is known of a test; it judges nothing."""
     ran = facts.passed + facts.failed

@@ -105,6 +105,18 @@ def test_the_artifacts_of_builds_go_in_once_with_their_jobs(tmp_path: Path) -> N
     assert (test["passed"], test["failed"], test["is_proven"]) == (1, 1, True)
 
 
+def test_a_question_that_the_attempts_cannot_answer_is_void(tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_text(
+        '<testsuite><testcase classname="a" name="test_x" time="1"/></testsuite>'
+    )
+    history("ingest", "a.xml", "--about", "commit=abc", cwd=tmp_path)
+
+    ran = history("began", "test_x", "--json", cwd=tmp_path)
+
+    assert (ran.code, json.loads(ran.out)["verdict"]) == (86, "void"), ran
+    assert "nothing can have begun" in json.loads(ran.out)["summary"]
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -12,7 +12,6 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.errors import UsageError
 from ci_doctor.history.database import (
     ATTEMPT,
     COMMITS,
@@ -132,9 +131,8 @@ def test_no_claim_contradicts_the_attempts(drawn: Drawn, deleted_at: int, broken
 def check_began(connection: sa.Connection, rows: dict[str, list[Stored]]) -> None:
     for name, attempts in rows.items():
         test = named_test(connection, name)
-        try:
-            began = began_facts(test, attempts_of(Question(connection, WINDOW), test.number))
-        except UsageError:
+        began = began_facts(test, attempts_of(Question(connection, WINDOW), test.number))
+        if began is None:
             continue
         counted = [each for each in attempts if each[1] in (P, F, E)]
         order: list[str | None] = list(dict.fromkeys(commit for *_, commit in counted))
