@@ -179,7 +179,14 @@ def load_config(explicit: Path | None, cwd: Path) -> Config:
     if path is None:
         return Config(path=None, tables={})
     try:
-        text = path.read_text(encoding="utf-8")
+        if path.is_fifo():
+            # Of `<(…)`, say; most runs need no more than a file, and this takes a while to import.
+            from ci_doctor.system.files.access import open_file_or_pipe
+
+            with open_file_or_pipe(path) as file:
+                text = file.read().decode()
+        else:
+            text = path.read_text(encoding="utf-8")
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         # The parser has no attribute for the line before Python 3.14; its message names it.

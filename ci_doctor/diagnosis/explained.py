@@ -35,7 +35,7 @@ from ci_doctor.model.facts.diagnose import (
 from ci_doctor.model.facts.preparing import ExplainFacts
 from ci_doctor.model.outcome import Evidence, Outcome, Severity, Table, Verdict, row, text_table
 from ci_doctor.render.formatting import amount
-from ci_doctor.system.files.access import near_path
+from ci_doctor.system.files.access import near_path, open_file_or_pipe
 
 _MOST_LINES = 2000
 # What stands before a message where its program prints it.
@@ -231,9 +231,12 @@ def check_outcome(path: Path) -> Outcome:
     Raises ConfigError if it cannot be read.
     """
     try:
-        text = path.read_text("utf-8")
+        with open_file_or_pipe(path) as file:
+            text = file.read().decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}", hint=near_path(path)) from error
+        why = (error.strerror if isinstance(error, OSError) else None) or error
+        hint = near_path(path) if isinstance(error, FileNotFoundError) else None
+        raise ConfigError(f"{path}: cannot be read: {why}", hint=hint) from error
     name = str(path)
     count, rules, problems = _checked(text)
     mistakes = sum(each.is_mistake for each in problems)

@@ -262,7 +262,14 @@ def _paths(names: Sequence[str]) -> list[Path]:
             logs = (name,)
         if not logs:
             raise UsageError(f"{name}: {expanded.unreadable.get(name, 'no log')}")
-        paths.extend(Path(log) for log in logs)
+        for log in map(Path, logs):
+            # A new line of a pipe is gone once it is read, and a device may have no end.
+            if log.exists() and not log.is_file():
+                raise UsageError(
+                    f"{log}: not a regular file",
+                    hint="`tee FILE` writes a file beside a pipe",
+                )
+            paths.append(log)
     return paths
 
 

@@ -17,6 +17,7 @@ from ci_doctor.decodable import decodable
 from ci_doctor.diagnosis.log_text import clean_line
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import FailureClass, RetryPolicy
+from ci_doctor.system.files.access import open_file_or_pipe
 
 
 class DiagnoseSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -468,9 +469,11 @@ def repository_rules(paths: Sequence[Path], taken: Collection[str] = ()) -> tupl
     for path in paths:
         name = str(path)
         try:
-            text = path.read_text("utf-8")
+            with open_file_or_pipe(path) as file:
+                text = file.read().decode()
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: cannot be read: {error}") from error
+            why = (error.strerror if isinstance(error, OSError) else None) or error
+            raise ConfigError(f"{path}: cannot be read: {why}") from error
         added = parse_rules(text, name)
         earlier = {rule.id for rule in rules}
         mistakes = check_rules(added, taken=earlier.union(taken))

@@ -21,7 +21,7 @@ from typing import IO, Any, BinaryIO, Final, cast
 from msgspec import Struct
 
 from ci_doctor.diagnosis.log_text import LogText
-from ci_doctor.system.files.access import near_path
+from ci_doctor.system.files.access import near_path, open_file_or_pipe
 from ci_doctor.version import install_extra
 
 # `server.log`, `server.log.1`, `build-2026-11-22.log.gz`, `0_build.txt`, `stderr`, `consoleText`.
@@ -295,7 +295,7 @@ def _log_of_member(title: str, member: ArchivedLog, opened: ExitStack) -> LogTex
 
 def _file(name: str, opened: ExitStack) -> BinaryIO:
     if name != STANDARD_INPUT:
-        return opened.enter_context(open(name, "rb"))  # noqa: PTH123 an odd name stays as it is
+        return opened.enter_context(open_file_or_pipe(name))
     if sys.stdin is None:
         raise UnreadableLogError("standard input is closed")
     return sys.stdin.buffer
@@ -352,7 +352,7 @@ _MOST_ENTRIES = 100_000
 class LogNames(Struct, frozen=True, kw_only=True):
     """names: logs to open, each file once, in a fixed order. unreadable: from a name to a reason.
 
-    limited: folders and patterns with more logs than are read, with a sentence on each.
+    limited: folders and patterns of which not all is read, with a sentence on each.
     """
 
     names: tuple[str, ...]
@@ -365,7 +365,7 @@ def expand(names: Sequence[str]) -> LogNames:
 
     In a folder and below it the files count whose names look like a log's. Hidden files do not
     count, and links to folders are not followed. A pattern (`*`, `?`, `[…]`, `**`) means all files
-    that match it.
+    that match it. Pipes, sockets and devices count only if they are named.
     """
     logs = _Names()
     for name in names:
@@ -411,10 +411,18 @@ class _Names:
         first = list(islice(names, _MOST_LOGS + 1))
         if not first:
             self.unreadable[asked] = if_none
+        # Nobody meant a pipe at which to wait. A link that leads nowhere is named as such.
+        others = [each for each in first if os.path.exists(each) and not os.path.isfile(each)]  # noqa: PTH110, PTH113
+        if others:
+            reasons = self.limited if len(others) < len(first) else self.unreadable
+            reasons[asked] = f"{others[0]} is not a regular file"
+            if len(others) > 1:
+                reasons[asked] = f"{others[0]} and {len(others) - 1} more are not regular files"
         if len(first) > _MOST_LOGS:
             self.limited[asked] = f"only its first {_MOST_LOGS} logs are read"
         for name in first[:_MOST_LOGS]:
-            self.add(name)
+            if name not in others:
+                self.add(name)
 
 
 def _logs_in(folder: Path) -> Iterator[str]:

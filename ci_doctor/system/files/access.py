@@ -6,13 +6,14 @@ import errno
 import fcntl
 import os
 import re
+import select
 import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import IO, Final, TypeVar
+from typing import IO, BinaryIO, Final, TypeVar
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.words import nearest
@@ -20,6 +21,8 @@ from ci_doctor.model.words import nearest
 # A snapshot with the hashes of a hundred thousand files has a tenth of it.
 _MOST_BYTES: Final = 256 << 20
 _MOST_NAMES: Final = 2000
+# A writer that is started beside us opens its end of a pipe a moment later.
+_WRITER_MS: Final = 1000
 
 
 def near_path(path: Path) -> str | None:
@@ -82,6 +85,31 @@ def read_regular(path: Path, most_bytes: int = _MOST_BYTES, *, follow: bool = Tr
         if status.st_size > most_bytes:
             raise OSError(0, f"it is larger than {most_bytes >> 20} MiB")
         return file.read(most_bytes)
+
+
+def open_file_or_pipe(path: Path | str) -> BinaryIO:
+    """What reads the regular file or the pipe at `path`. Raises OSError, also for a pipe into which nobody writes.
+
+    A pipe may be that of `<(…)` of a shell. A device may have no end, and is refused.
+    """
+    # Before the open, which may rewind a tape.
+    mode = os.stat(path).st_mode  # noqa: PTH116 an odd name stays as it is
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+        raise OSError(0, "not a regular file")
+    descriptor = open_at_once(path)
+    if stat.S_ISFIFO(mode):
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll(_WRITER_MS)
+        os.set_blocking(descriptor, True)
+    file = open(descriptor, "rb")  # noqa: PTH123, SIM115 - a descriptor, which the caller closes
+    # Without a writer this is the end of the pipe; with one, it waits for what he writes.
+    if stat.S_ISFIFO(mode) and not file.peek(1):
+        file.close()
+        raise OSError(0, "a pipe into which nobody writes")
+    return file
 
 
 def unnamed_file() -> IO[bytes]:

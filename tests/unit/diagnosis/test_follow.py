@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.diagnosis.follow import CauseWatch, NewLines, follow
+from ci_doctor.diagnosis.follow import CauseWatch, NewLines, follow, follow_logs
 from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet
 from ci_doctor.diagnosis.log_text import TextLine
+from ci_doctor.errors import UsageError
 from ci_doctor.model.cause import FailureClass
+from ci_doctor.system.processes.interruption import Interruption
 
 LIMIT_S = 180.0  # guards against hanging only
 
@@ -204,3 +206,11 @@ def test_the_exception_with_which_a_log_ends_counts_once_no_more_comes() -> None
 
     assert [each.place.line for each in ended.rest()] == [4]
     assert list(survived.rest()) == []
+
+
+def test_a_pipe_is_not_followed(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.log"
+    os.mkfifo(pipe)
+
+    with pytest.raises(UsageError, match="not a regular file"):
+        follow_logs([str(pipe)], (), Interruption(), print)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
 import time
 from collections.abc import Collection
 from pathlib import Path
@@ -112,6 +113,14 @@ def test_a_repositorys_rules_are_read(tmp_path: Path) -> None:
     assert [rule.id for rule in repository_rules([path])] == ["mine/broken-thing"]
     with pytest.raises(ConfigError, match="cannot be read"):
         repository_rules([tmp_path / "missing.toml"])
+
+
+def test_rules_in_a_pipe_into_which_nobody_writes_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "rules.toml"
+    os.mkfifo(path)
+
+    with pytest.raises(ConfigError, match="cannot be read: a pipe into which nobody writes"):
+        repository_rules([path])
 
 
 def test_an_example_is_tried_by_the_engine_that_reads_the_logs(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import gzip
 import io
 import lzma
 import os
+import socket
 import subprocess
 import sys
 import tarfile
@@ -81,6 +82,41 @@ def test_a_log_is_read_from_a_fifo(form: str, tmp_path: Path) -> None:
     writer.join()
 
     assert lines == LINES
+
+
+def test_a_pipe_into_which_nobody_writes_a_socket_and_a_device_are_unreadable(
+    tmp_path: Path,
+) -> None:
+    pipe, address = tmp_path / "pipe.log", tmp_path / "socket.log"
+    os.mkfifo(pipe)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(address))
+        names = (str(pipe), str(address), "/dev/zero")
+        diagnosis = run(DiagnoseRequest(logs=names))
+
+    assert diagnosis.logs == ()
+    assert diagnosis.unreadable == {
+        str(pipe): "a pipe into which nobody writes",
+        str(address): "not a regular file",
+        "/dev/zero": "not a regular file",
+    }
+
+
+def test_a_pipe_in_a_folder_or_that_a_pattern_matches_is_left_out_with_a_note(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.log").write_text(TEXT)
+    pipes = tmp_path / "pipes"
+    pipes.mkdir()
+    for name in ("x.log", "y.log"):
+        os.mkfifo(pipes / name)
+
+    both = expand([str(tmp_path), f"{pipes}/x*.log"])
+
+    note = f"{pipes}/x.log and 1 more are not regular files"
+    assert both.names == (str(tmp_path / "a.log"),)
+    assert both.limited == {str(tmp_path): note}
+    assert both.unreadable == {f"{pipes}/x*.log": f"{pipes}/x.log is not a regular file"}
 
 
 @pytest.mark.integration
