@@ -211,7 +211,11 @@ def logs_of_job(
     # A log called `-` is a file, and not standard input, at which a hook would wait.
     asked = [f"./{name}" if name == STANDARD_INPUT else name for name in named]
     expanded = expand([*asked, *own])
-    logs = LogsOfJob(missing=dict(expanded.unreadable), in_part=dict(expanded.limited))
+    logs = LogsOfJob(
+        missing=dict(expanded.unreadable),
+        unusable=dict(expanded.skipped),
+        in_part=dict(expanded.limited),
+    )
     began = parse_moment(began_at)
     for name in expanded.names:
         _add(logs, name, began, root.absolute())

@@ -140,7 +140,7 @@ class _Diagnose(DocumentedCommand):
         0: "the logs were read, with or without a cause",
         1: "--exit-code-by-class: another run does not help, or the cause may be the change",
         75: "--exit-code-by-class: another run helps, and the cause lies outside the change",
-        86: "no log can be read",
+        86: "no log can be read, or the logs are blank",
     },
     cls=_Diagnose,
     epilog="`ci-doctor diagnose rules` lists the rules; `ci-doctor diagnose rules --check FILE` tests a file of them.",

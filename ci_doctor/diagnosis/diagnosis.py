@@ -44,7 +44,8 @@ from ci_doctor.render.formatting import percent
 from ci_doctor.system.processes.process import describe_status
 from ci_doctor.system.secrets.private_keys import shortened_words
 
-_LAST_LINES = 40
+# Blank lines may follow the last words.
+_LAST_LINES = 10_000
 # Above an assertion stands the code of its test.
 _LINES_OF_TEST = 120
 
@@ -331,7 +332,13 @@ def run(request: DiagnoseRequest, tell: Callable[[str], None] = lambda _: None) 
             damaged[log.name] = log.problem
 
     diagnosis = diagnose(logs.names, rules, good.names, on_open, request.status)
-    missing = {**logs.unreadable, **good.unreadable, **diagnosis.unreadable}
+    missing = {
+        **logs.unreadable,
+        **good.unreadable,
+        **logs.skipped,
+        **good.skipped,
+        **diagnosis.unreadable,
+    }
     in_part = {**logs.limited, **good.limited, **damaged}
     return structs.replace(diagnosis, unreadable=missing, in_part=in_part)
 
@@ -340,6 +347,10 @@ def run(request: DiagnoseRequest, tell: Callable[[str], None] = lambda _: None) 
 
 
 _SUMMARY_CHARACTERS = 300
+# A log that seems calm says less than the status of its command.
+_GIVE_STATUS = (
+    "If the command failed, add `--status N`, its exit status: then the best candidate is named."
+)
 
 
 def outcome_of(diagnosis: Diagnosis) -> Outcome:
@@ -360,7 +371,8 @@ def outcome_of(diagnosis: Diagnosis) -> Outcome:
         exit_status=diagnosis.status,
     )
     return Outcome(
-        verdict=None if diagnosis.logs else Verdict.VOID,
+        # Without a line with words, nothing was there to judge.
+        verdict=None if diagnosis.best is not None else Verdict.VOID,
         summary=_summary(diagnosis),
         findings=tuple(_findings(diagnosis)),
         tables=tuple(_tables(facts)),
@@ -372,6 +384,8 @@ def _summary(diagnosis: Diagnosis) -> str:
     cause = diagnosis.cause
     if not diagnosis.logs:
         return "no log could be read"
+    if diagnosis.best is None:
+        return "the logs end in blank lines, and no line of them names a cause"
     if cause is not None:
         text = shortened_words(cause.place.message, _SUMMARY_CHARACTERS)
         sure = f"{percent(round(cause.confidence or 0.0, 2))} sure"
@@ -387,9 +401,7 @@ def _why_none(diagnosis: Diagnosis) -> str:
     if diagnosis.ended_well:
         error = "" if diagnosis.n_candidates else ", and no line is an error"
         return f"the last outcome in the logs is a success{error}"
-    return (
-        "the logs are empty" if diagnosis.best is None else "no line of the logs has enough weight"
-    )
+    return "no line of the logs has enough weight"
 
 
 def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
@@ -410,7 +422,10 @@ def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
     elif best is not None and not holds_nothing:
         summary = "no line names a cause; this is the best place to begin"
         evidence = _places(best, diagnosis.excerpt)
-        yield NO_CAUSE.finding(summary, evidence=evidence, remedy=NO_CAUSE.remedy)
+        remedy = NO_CAUSE.remedy
+        if diagnosis.status is None:
+            remedy = f"{_GIVE_STATUS} {remedy}"
+        yield NO_CAUSE.finding(summary, evidence=evidence, remedy=remedy)
     for words, reasons in (
         ("cannot be read", diagnosis.unreadable),
         ("is read in part", diagnosis.in_part),

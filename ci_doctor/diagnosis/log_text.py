@@ -380,7 +380,12 @@ class LogText:
         pieces = content[:end].split(b"\n")
         # The window begins inside a line.
         if start > self._start:
-            start += len(pieces.pop(0)) + 1
+            cut = pieces.pop(0)
+            if not pieces:
+                # Of a line that is longer than the window, its end.
+                part = cut[-LONGEST_LINE_BYTES:]
+                return [TextLine(line.number - 1, start + len(cut) - len(part), part)]
+            start += len(cut) + 1
         skipped = pieces[: max(0, len(pieces) - most)]
         start += sum(len(piece) + 1 for piece in skipped)
         kept = pieces[len(skipped) :]

@@ -352,12 +352,14 @@ _MOST_ENTRIES = 100_000
 class LogNames(Struct, frozen=True, kw_only=True):
     """names: logs to open, each file once, in a fixed order. unreadable: from a name to a reason.
 
-    limited: folders and patterns of which not all is read, with a sentence on each.
+    limited: folders and patterns with more logs than are read, with a sentence on each. skipped: from
+    what lies in a folder, or matches a pattern, and is no file to the reason.
     """
 
     names: tuple[str, ...]
     unreadable: dict[str, str]
     limited: dict[str, str]
+    skipped: dict[str, str]
 
 
 def expand(names: Sequence[str]) -> LogNames:
@@ -381,7 +383,12 @@ def expand(names: Sequence[str]) -> LogNames:
         else:
             near = near_path(path)
             logs.unreadable[name] = "No such file or directory" + (f"; {near}" if near else "")
-    return LogNames(names=tuple(logs.names), unreadable=logs.unreadable, limited=logs.limited)
+    return LogNames(
+        names=tuple(logs.names),
+        unreadable=logs.unreadable,
+        limited=logs.limited,
+        skipped=logs.skipped,
+    )
 
 
 class _Names:
@@ -391,6 +398,7 @@ class _Names:
         self.names: list[str] = []
         self.unreadable: dict[str, str] = {}
         self.limited: dict[str, str] = {}
+        self.skipped: dict[str, str] = {}
         self._known: set[tuple[int, int]] = set()
 
     def add(self, name: str) -> None:
@@ -411,17 +419,13 @@ class _Names:
         first = list(islice(names, _MOST_LOGS + 1))
         if not first:
             self.unreadable[asked] = if_none
-        # Nobody meant a pipe at which to wait. A link that leads nowhere is named as such.
-        others = [each for each in first if os.path.exists(each) and not os.path.isfile(each)]  # noqa: PTH110, PTH113
-        if others:
-            reasons = self.limited if len(others) < len(first) else self.unreadable
-            reasons[asked] = f"{others[0]} is not a regular file"
-            if len(others) > 1:
-                reasons[asked] = f"{others[0]} and {len(others) - 1} more are not regular files"
         if len(first) > _MOST_LOGS:
             self.limited[asked] = f"only its first {_MOST_LOGS} logs are read"
         for name in first[:_MOST_LOGS]:
-            if name not in others:
+            # Nobody meant a pipe at which to wait. A link that leads nowhere is named as such.
+            if os.path.exists(name) and not os.path.isfile(name):  # noqa: PTH110, PTH113
+                self.skipped[name] = "not a regular file"
+            else:
                 self.add(name)
 
 

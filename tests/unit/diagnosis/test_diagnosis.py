@@ -159,6 +159,36 @@ def test_no_readable_log_is_void() -> None:
     assert [each.rule for each in outcome.findings] == ["diagnose/unreadable-log"]
 
 
+@pytest.mark.parametrize("text", ["\n" * 60, "   "])
+def test_blank_logs_are_void(text: str, tmp_path: Path) -> None:
+    outcome = outcome_of(diagnosed(tmp_path, text))
+
+    assert outcome.verdict is Verdict.VOID
+    assert "blank lines" in outcome.summary
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("x" * (17 << 20) + "\n", 1), ("first\n" + "word " * (4 << 20) + "\n", 2), ("x\n" + "\n" * 60, 1)],
+)  # fmt: skip
+def test_the_last_words_are_shown_however_long_their_line_and_whatever_blank_ones_follow(
+    text: str, line: int, tmp_path: Path
+) -> None:
+    diagnosis = diagnosed(tmp_path, text)
+
+    assert diagnosis.best is not None
+    assert diagnosis.best.line == line
+    assert outcome_of(diagnosis).verdict is None
+
+
+def test_the_exit_status_is_asked_for_where_none_was_given(tmp_path: Path) -> None:
+    text = "something is odd\n"
+    without, given = (outcome_of(diagnosed(tmp_path, text, status)) for status in (None, 137))
+
+    assert "--status N" in (without.findings[0].remedy or "")
+    assert all("--status N" not in (each.remedy or "") for each in given.findings)
+
+
 def test_an_unreadable_log_beside_others_is_a_warning() -> None:
     diagnosis = structs.replace(a_diagnosis(a_cause()), unreadable={"x.log": "binary data"})
 
