@@ -336,6 +336,28 @@ def test_a_time_out_without_a_host_is_called_a_server_s(tmp_path: Path) -> None:
     assert "host" not in cause_of(tmp_path, "httpx.ReadTimeout: timed out\n", 1).explanation
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "curl: (7) Failed to connect to vllm port 8000 after 1 ms: Couldn't connect to server",
+        "curl: (18) transfer closed with 100 bytes remaining to read",
+        "curl: (28) Operation timed out after 10001 milliseconds with 0 bytes received",
+        "curl: (52) Empty reply from server",
+        "curl: (56) Recv failure: Connection reset by peer",
+        "http.client.RemoteDisconnected: Remote end closed connection without response",
+        "aiohttp.client_exceptions.ServerDisconnectedError: Server disconnected",
+    ],
+)
+def test_a_request_whose_server_is_unknown_is_called_neither_a_download_nor_refused(
+    line: str, tmp_path: Path
+) -> None:
+    explanation = cause_of(tmp_path, f"{line}\n", 1).explanation
+
+    assert "does not tell whose server" in explanation
+    assert "download" not in explanation
+    assert "listens" not in explanation
+
+
 def test_the_xids_that_are_faults_are_those_of_the_table_of_doctor() -> None:
     fault = load_rules().by_id["gpu/hardware-fault"]
     numbers = {

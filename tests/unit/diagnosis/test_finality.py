@@ -298,6 +298,15 @@ def test_a_failure_of_the_change_between_is_not_retried_for_the_disk(tmp_path: P
     assert by_class(of_three_processes(asserts=asserts), tmp_path) is Verdict.FAILED
 
 
+def test_a_connection_that_was_cut_lies_outside_if_the_command_above_names_the_host(
+    tmp_path: Path,
+) -> None:
+    cut = "curl: (56) Recv failure: Connection reset by peer\n"
+
+    assert by_class(f"+ curl -fsSL https://github.com/a.tgz\n{cut}", tmp_path, 56) is Verdict.INFRA
+    assert by_class(cut, tmp_path, 56) is Verdict.FAILED
+
+
 def test_a_script_that_ends_with_another_status_than_curl_got_over_it(tmp_path: Path) -> None:
     assert by_class(FRAME.format(NO_DNS, 6, 6), tmp_path) is Verdict.INFRA
     assert by_class(FRAME.format(NO_DNS, 1, 1), tmp_path) is Verdict.FAILED
