@@ -346,7 +346,8 @@ def last_output(
             has_skipped = True
             continue
         clean = clean_line(line.content)
-        is_header = has_skipped and clean.message.startswith("Traceback (most recent call last)")
+        # It may stand behind what was printed without a newline.
+        is_header = has_skipped and "Traceback (most recent call last)" in clean.message
         if is_header or _PROMPT.match(clean.message) is not None:
             return None
         if has_skipped and clean.message.startswith("  "):

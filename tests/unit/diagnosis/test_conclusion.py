@@ -439,6 +439,15 @@ def test_last_words_that_no_rule_knows_are_one_possibility_and_no_class(tmp_path
     assert cause.likelihood == "one possibility among others"
 
 
+def test_a_traceback_that_begins_behind_other_words_ends_with_its_exception(tmp_path: Path) -> None:
+    text = (
+        '{"status": "ok"}Traceback (most recent call last):\n  File "ask.py", line 3, in <module>\n'
+        "    ask()\nConnectionRefusedError: [Errno 111] Connection refused\n"
+    )
+
+    assert cause_of(tmp_path, text, 1).place.line == 4
+
+
 @pytest.mark.parametrize("status", [124, 137, 139, 143, -9])
 def test_what_ended_by_a_signal_or_a_limit_had_no_last_words(tmp_path: Path, status: int) -> None:
     assert named(tmp_path, "loading weights\n", status) is None
