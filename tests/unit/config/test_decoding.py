@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """"""
 
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -428,6 +429,11 @@ class TestFinding:
     def test_a_directory_of_that_name_is_an_error(self, tmp_path: Path) -> None:
         (tmp_path / "ci-doctor.toml").mkdir()
         with pytest.raises(ConfigError, match=r"ci-doctor\.toml: cannot be read"):
+            load_config(None, tmp_path)
+
+    def test_a_pipe_into_which_nobody_writes_is_an_error(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "ci-doctor.toml")
+        with pytest.raises(ConfigError, match=r"ci-doctor\.toml: cannot be read: a pipe"):
             load_config(None, tmp_path)
 
     def test_no_further_than_the_repositorys_root(self, tmp_path: Path) -> None:
