@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from ci_doctor.commands.documented import DEFAULT_DIRECTORY
 from ci_doctor.commands.progress import show_experiment
 from ci_doctor.commands.run_record import record_environment, with_history
 from ci_doctor.commands.teller import Teller
@@ -92,9 +93,6 @@ def _restored() -> Iterator[tuple["Family", "Receipt"]]:
         for receipt in receipts_of(state, family.name)[:1]:
             if Path(receipt.root).is_dir():
                 yield family, receipt
-
-
-DEFAULT_DIRECTORY = Path("ci-doctor-report")
 
 
 def run_experiment(

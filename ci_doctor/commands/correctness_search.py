@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ci_doctor.commands.correctness_experiment import DEFAULT_DIRECTORY, of_one_job
-from ci_doctor.commands.documented import load_configuration
+from ci_doctor.commands.correctness_experiment import of_one_job
+from ci_doctor.commands.documented import DEFAULT_DIRECTORY, load_configuration
 from ci_doctor.commands.progress import show_experiment
 from ci_doctor.commands.teller import Teller
 from ci_doctor.correctness.evidence.resume import check_resumable

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from ci_doctor.commands.documented import (
+    DEFAULT_DIRECTORY,
     REPORT,
     TIME,
     check_separator,
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
     from ci_doctor.services.instance import ServiceEvent
     from ci_doctor.services.running import RunningGroup
 _SERVICES = "Services"
-
-
-DEFAULT_DIRECTORY = Path("ci-doctor-report")
 
 
 @command(

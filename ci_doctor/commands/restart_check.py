@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ci_doctor.commands.documented import (
+    DEFAULT_DIRECTORY,
     PATH,
     TIME,
     command,
@@ -35,9 +36,6 @@ from ci_doctor.session.session import Session
 
 _OUTAGE = "The outage"
 _PROMISES = "Promises"
-
-
-DEFAULT_DIRECTORY = Path("ci-doctor-report")
 
 
 @command(
@@ -165,9 +163,13 @@ def restart_check(
         plans = _prepare(session, load_configuration(session, config_path), flags)
         return session.finish(would_do(plans), on_stdout=True)
     # Before the plan, which names the directory.
-    session.claim(DEFAULT_DIRECTORY)
+    if resume:
+        session.protect()
+    session.claim(DEFAULT_DIRECTORY, clear=not resume)
     loaded = load_configuration(session, config_path)
     plans = _prepare(session, loaded, flags)
+    if resume:
+        session.accept()
     session.observe(*missing_preparation(loaded, os.environ))
     record_environment(session, config_path)
 

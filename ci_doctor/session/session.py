@@ -32,6 +32,8 @@ class Session:
         self.form: PrintedForm = "text"  # unless `as_json`
         self.junit: str | None = None  # a JunitForm; None for the usual one
         self.named_directory: Path | None = None
+        # Where the command writes its report if nobody says where; None if it writes none then.
+        self.default_directory: Path | None = None
         self.signals: list[signal.Signals] = []  # that arrived while a report was written
         self.has_group = False  # a hook has begun a group of the CI's log
         self.is_preparation = False  # what matters comes after this report
@@ -51,7 +53,8 @@ class Session:
         """Lock the report directory, and remove the reports of an earlier run.
 
         It is the one of `--report-dir`, else a folder below `$CI_DOCTOR_REPORT_DIR`, else
-        `default`; None if there is none of these. `clear=False` leaves what lies there: a run that
+        `default`; None if there is none of these. Nobody named `default` for this run alone, so an
+        earlier run in it is moved aside whole. `clear=False` leaves what lies there: a run that
         goes on with another needs it. Raises UsageError if the directory cannot be written, or if
         another run is writing to it.
         """
@@ -67,9 +70,19 @@ class Session:
             self._report_directory = directories.lock_free_below(Path(root), command)
         elif default is not None:
             self._report_directory = directories.lock_default(default)
+            if clear:
+                self._set_aside(self._report_directory, default)
         if self._report_directory is not None and clear:
             self._report_directory.clear()
         return self.directory
+
+    def _set_aside(self, directory: "ReportDirectory", default: Path) -> None:
+        moved = directory.set_aside(default.parent, default.name)
+        if moved is None:
+            return
+        from ci_doctor.render.formatting import printable
+
+        say(printable(f"note: the earlier run in {directory.path} is now in {moved}") + "\n")
 
     def protect(self) -> None:
         """Write no report until `accept`: what lies in the directory belongs to another run."""
@@ -197,7 +210,7 @@ class Session:
         if not self._may_hold or self._is_protected:
             return
         try:
-            self.claim()
+            self.claim(self.default_directory)
         except (CiDoctorError, OSError):
             self._report_directory = None
 

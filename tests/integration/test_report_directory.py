@@ -11,6 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.correctness.evidence.run_identity import RUN, STARTS
+from ci_doctor.correctness.localise.searching import POINTS
+from ci_doctor.correctness.results import LOCALISE, SAMPLES
+from ci_doctor.drift.snapshot import SNAPSHOT_FILE
+from ci_doctor.restart.experiment import CELLS
+from ci_doctor.restart.traffic import (
+    ACKNOWLEDGED_FILE,
+    LOAD_LOG,
+    LOST_FILE,
+    SETUP_LOG,
+    VERIFY_LOG,
+)
+from ci_doctor.session.report_directory import EVIDENCE
 from tests.support.cli import begin, doctor, inside, words
 
 pytestmark = pytest.mark.integration
@@ -153,3 +166,93 @@ def test_a_directory_that_cannot_be_written_says_that_the_command_was_not_starte
     assert ran.code == 2, ran
     assert "nothing was started" in " ".join(ran.err.split())
     assert not (tmp_path / "made").exists()
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """The files below a directory, by their names in it."""
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> dict[str, bytes]:
+    """What a launch has left in the directory that nobody named."""
+    ran = inside("launch", *SERVICE, "--", "true", cwd=tmp_path)
+    assert ran.code == 0, ran
+    return contents(tmp_path / "ci-doctor-report")
+
+
+MISTAKES = (
+    ("correctness", "--alpha", "2"),
+    ("correctness", "--concurrency", "0"),
+    ("correctness", "--nonsense"),
+    ("launch", "--"),
+    ("launch", "--service", "a=true", "--timeout", "x", "--", "true"),
+    ("restart-check", "--recovery", "x"),
+)
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+@pytest.mark.gate(3)
+def test_a_mistake_loses_nothing_of_an_earlier_run_and_leaves_no_stale_verdict(
+    line: tuple[str, ...], earlier: dict[str, bytes], tmp_path: Path
+) -> None:
+    for _ in range(2):
+        ran = inside(*line, cwd=tmp_path)
+        assert ran.code == 2, ran
+
+    report = json.loads((tmp_path / "ci-doctor-report" / "report.json").read_text())
+    assert (report["verdict"], report["error"]["kind"]) == (None, "usage")
+    assert contents(tmp_path / "ci-doctor-report-2") == earlier
+    # A report of a mistake is no run, and is replaced.
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "ci-doctor-report",
+        "ci-doctor-report-2",
+    ]
+
+
+def test_runs_one_after_another_never_share_the_directory_that_nobody_named(
+    earlier: dict[str, bytes], tmp_path: Path
+) -> None:
+    default = tmp_path / "ci-doctor-report"
+    (default / "samples.jsonl").write_text("of a comparison")
+    (default / "notes.txt").write_text("mine")
+    (default / "another-job").mkdir()
+
+    ran = inside("launch", *SERVICE, "--", "true", cwd=tmp_path)
+
+    assert ran.code == 0, ran
+    assert "note: the earlier run in ci-doctor-report is now in ci-doctor-report-2\n" in ran.err
+    assert contents(tmp_path / "ci-doctor-report-2") == {
+        **earlier,
+        "samples.jsonl": b"of a comparison",
+    }
+    # What is not ours stays.
+    assert set(contents(default)) == {*earlier, "notes.txt"}
+    assert (default / "another-job").is_dir()
+
+
+def test_a_dry_run_moves_nothing(earlier: dict[str, bytes], tmp_path: Path) -> None:
+    for line in (("launch", *SERVICE, "--dry-run"), ("launch", "--dry-run", "--nonsense")):
+        inside(*line, cwd=tmp_path)
+
+    assert contents(tmp_path / "ci-doctor-report") == earlier
+
+
+def test_what_every_room_leaves_beside_a_report_is_moved_with_it() -> None:
+    written = {
+        SAMPLES,
+        LOCALISE,
+        RUN,
+        STARTS,
+        POINTS,
+        CELLS,
+        ACKNOWLEDGED_FILE,
+        LOST_FILE,
+        LOAD_LOG,
+        VERIFY_LOG,
+        SETUP_LOG,
+        SNAPSHOT_FILE,
+    }
+
+    assert written <= set(EVIDENCE)
