@@ -22,7 +22,7 @@ from ci_doctor.commands.documented import (
 )
 from ci_doctor.commands.progress import restart_line
 from ci_doctor.commands.run_record import Watch, perform, record_environment
-from ci_doctor.config.decoding import decode_section, path_in
+from ci_doctor.config.decoding import decode_section, path_in, seconds_above_zero
 from ci_doctor.config.loading import Config
 from ci_doctor.environment.preparation import missing_preparation
 from ci_doctor.errors import UsageError
@@ -196,6 +196,9 @@ def _prepare(session: Session, loaded: Config, flags: Mapping[str, Any]) -> tupl
     settings, origins = decode_section(
         loaded, "restart-check", RestartSettings, environ=os.environ, flags=flags
     )
+    # What was typed comes first: whatever a file lacks, it is wrong.
+    for name in ("budget", "request_timeout", "recovery_timeout"):
+        seconds_above_zero(getattr(settings, name), name)
     requests = None
     if settings.requests is not None:
         # Relative, as a person would write it in a message.

@@ -143,14 +143,15 @@ class Pace(Struct, frozen=True, kw_only=True):
     def beginning(
         self, names: Mapping[Arm, str], requests: int, results: Sequence[StartResult]
     ) -> str:
-        """What a run starts, and its budget, for the line before the first start. No full stop.
+        """What a run starts, and in what time, for the line before the first start. No full stop.
 
         `names` are the services of each arm, `requests` are sent to each start.
         """
         arms = " and ".join(f"{name} ({arm.value})" for arm, name in names.items())
+        seconds = max(0.0, self.deadline - self.began)
         return (
             f"{arms}: {self._needs(results)} starts, {formatting.amount(requests, 'request')} each, "
-            f"budget {formatting.duration(self.deadline - self.began)}"
+            f"{formatting.duration(seconds)} of the budget for them"
         )
 
     def outlook(self, results: Sequence[StartResult], now: float) -> str:

@@ -71,6 +71,8 @@ def read_settings(
     settings, origins = decode_section(
         loaded, "correctness", CorrectnessSettings, environ=environment, flags=flags
     )
+    # What was typed comes first: whatever a file lacks, it is wrong.
+    _check_values(settings)
     changes: dict[str, ArmSettings | str] = {}
     for name in ("requests", "archive", "archive_key", "archive_signers"):
         path = getattr(settings, name)
@@ -87,6 +89,15 @@ def read_settings(
             chosen = structs.replace(chosen, command=command, services=())
         changes[arm.value] = structs.replace(chosen, env={**chosen.env, **variables[arm]})
     return structs.replace(settings, **changes)
+
+
+def _check_values(settings: CorrectnessSettings) -> None:
+    """Raises UsageError for a value that is wrong whatever is started and asked."""
+    rules_of(settings)
+    read_comparison(settings.compare, settings.limit)
+    seconds_above_zero(settings.request_timeout, "request_timeout")
+    if settings.budget is not None:
+        seconds_above_zero(settings.budget, "budget")
 
 
 def parse_arm_variables(words: Sequence[str]) -> dict[Arm, dict[str, str]]:

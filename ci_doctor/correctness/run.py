@@ -51,6 +51,7 @@ from ci_doctor.correctness.results import (
 )
 from ci_doctor.correctness.settings import Arm, EvidencePolicy, OnInconclusive
 from ci_doctor.correctness.verdict.decide import canary_detected, decide
+from ci_doctor.correctness.verdict.starts import of_arm
 from ci_doctor.correctness.verdict.validity import Decision, false_alarm_risk, without_flaws
 from ci_doctor.identity.identity import differences as identity_differences
 from ci_doctor.model.facts.correctness import (
@@ -100,17 +101,28 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
         total = experiment.rules.alpha * len(experiment.rules.limits)
         risk = false_alarm_risk(replace(decision.test, alpha=total))
         decision = replace(decision, risk=risk)
+    is_cut = experiment.ending is ExperimentEnding.BUDGET
+    if is_cut and not of_arm(experiment.starts, Arm.BASELINE):
+        # Void for the lack of time alone. It is not let through: nothing was seen.
+        return _with_next_run(prepared, experiment, decision)
     if decision.verdict is not Verdict.INCONCLUSIVE:
         return _with_sensitivity(decision, experiment)
     # Further starts of a command that cannot run, or that its own log calls broken, decide nothing.
     is_broken = unusable(experiment.results, prepared.plan.arms) is not None
     if decision.is_final or is_broken or failure_to_mend(decision, experiment) is not None:
         return _let_through(prepared, decision)
+    return _let_through(prepared, _with_next_run(prepared, experiment, decision))
+
+
+def _with_next_run(
+    prepared: PreparedExperiment, experiment: Experiment, decision: Decision
+) -> Decision:
+    """A decision with the command of the run that may decide."""
     argv = prepared.request.argv
     directory = prepared.context.run
     cost, command = prepared.pace.next_run(experiment.results, argv, directory, LONGEST_RESERVE_S)
     step = ShellCommand(f"# {cost}\n{command}")
-    return _let_through(prepared, replace(decision, settle=f"{cost}: {command}", step=step))
+    return replace(decision, settle=f"{cost}: {command}", step=step)
 
 
 def _with_sensitivity(decision: Decision, experiment: Experiment) -> Decision:

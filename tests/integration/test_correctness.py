@@ -644,6 +644,9 @@ def test_the_budget_ends_a_start_that_would_go_on_for_ever(bench: Bench, trait: 
     assert "correctness/budget-spent" in bench.rules()
     # None at all if the machine is so busy that the budget is spent before the first start.
     assert all(start["outcome"].startswith("cut short") for start in bench.report["attempts"])
+    report = bench.report
+    assert report["summary"].startswith("the budget ended before a start had answered")
+    assert f"--resume {bench.reports} --budget 1m" in report["findings"][0]["remedy"]
 
 
 def until(bench: Bench, process: subprocess.Popen[bytes], moment: str) -> bytes:
@@ -828,6 +831,26 @@ def test_what_is_wrong_is_named_before_anything_is_started(
     ran = mistake(bench, *bench.words(), *words)
     assert said in ran.err, ran
     assert bench.report["verdict"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--budget", "5x"), "budget: not a duration"),
+        (("--request-timeout", "0"), "request_timeout must be more than 0"),
+        (("--limit", "far"), "far"),
+        (("--alpha", "2"), "alpha"),
+    ],
+)
+@pytest.mark.gate(2)
+def test_a_mistyped_value_comes_before_what_is_missing(
+    tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    ran = inside("correctness", *words, cwd=tmp_path)
+
+    assert ran.code == 2, ran
+    assert said in ran.err
+    assert "requests file" not in ran.err
 
 
 def test_a_missing_arm_is_named(bench: Bench) -> None:

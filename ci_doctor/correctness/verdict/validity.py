@@ -309,7 +309,9 @@ def missing(evidence: VerdictEvidence, tried: Sequence[ArmStart]) -> tuple[Verdi
     and a candidate's own log proves nothing that the baseline does not show too.
     """
     if not evidence.total or not of_arm(tried, Arm.BASELINE):
-        return Verdict.VOID, "nothing was answered, so there is nothing to compare"
+        is_cut = evidence.total and not evidence.complete
+        cause = "the budget ended before a start had answered" if is_cut else "nothing was answered"
+        return Verdict.VOID, f"{cause}, so there is nothing to compare"
     if not evidence.baseline:
         return _never_started(of_arm(tried, Arm.BASELINE))
     if failures(evidence.baseline) == len(evidence.baseline):

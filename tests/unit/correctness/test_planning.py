@@ -292,7 +292,7 @@ def test_how_many_starts_a_verdict_takes(
     names = {A: "plain", B: "router, worker"}
     assert pace.beginning(names, 1, results) == (
         f"plain (baseline) and router, worker (candidate): {needs} starts, 1 request each, "
-        "budget 25 min 00 s"
+        "25 min 00 s of the budget for them"
     )
 
 

@@ -170,6 +170,19 @@ def test_a_spent_budget_leaves_open_what_too_few_starts_cannot_say(
     assert verdict(baseline, candidate, complete=False) is expected
 
 
+@pytest.mark.parametrize(
+    ("complete", "reason"),
+    [
+        (False, "the budget ended before a start had answered, so there is nothing to compare"),
+        (True, "nothing was answered, so there is nothing to compare"),
+    ],
+)
+def test_a_budget_that_left_no_time_is_named_as_the_reason(complete: bool, reason: str) -> None:
+    decision = decide([], ["r0"], RULES, complete=complete)
+
+    assert (decision.verdict, decision.reason) == (Verdict.VOID, reason)
+
+
 def test_proof_that_is_missing_in_one_start_makes_all_void() -> None:
     unproven = start(
         B, "xy", proof_missing=("nothing proves that its path ran: /metrics has no `hits`",)
