@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.errors import InfraError, UsageError, shortage
 from ci_doctor.render import report_files
 from ci_doctor.system.files.access import make_directory, write_atomically
 
@@ -33,7 +33,7 @@ EVIDENCE: Final = (
     "setup.log",
     "logs",
 )
-_FULL: Final = {errno.ENOSPC, errno.EDQUOT}
+_SHORT: Final = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
 
 
 class ReportDirectory:
@@ -80,10 +80,8 @@ class ReportDirectory:
                     # Not a rename: the directory may be a volume of its own.
                     shutil.move(self.path / each, free.path / each)
         except OSError as error:
-            raise UsageError(
-                f"cannot move an earlier run from {self.path} to {free.path}: {error}",
-                hint="name another --report-dir",
-            ) from error
+            words = f"cannot move an earlier run from {self.path} to {free.path}"
+            raise _refusal(words, error) from error
         finally:
             free.release()
         return free.path
@@ -132,9 +130,7 @@ def _locked(path: Path) -> int | None:
         # A directory can be opened to read only. With O_CLOEXEC no child process keeps it.
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise UsageError(
-            f"cannot use {path}: {error.strerror}", hint="name another --report-dir"
-        ) from error
+        raise _refusal(f"cannot use {path}", error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -202,9 +198,8 @@ def _probe(path: Path) -> None:
         write_atomically(probe, b"a probe of ci-doctor\n")
     except UsageError as error:
         cause = error.__cause__
-        if isinstance(cause, OSError) and cause.errno in _FULL:
-            message = f"cannot write to {path}: {cause.strerror}"
-            raise InfraError(message, hint="free some space on that disk") from error
+        if isinstance(cause, OSError) and cause.errno in _SHORT:
+            raise _refusal(f"cannot write to {path}", cause) from error
         raise
     _remove(probe)
 
@@ -219,9 +214,16 @@ def _is_empty(path: Path) -> bool:
         # A file in its place is one thing, a file above it another: no number would help then.
         if isinstance(error, NotADirectoryError) and os.path.lexists(path):
             return False
-        raise UsageError(
-            f"cannot use {path}: {error.strerror}", hint="name another --report-dir"
-        ) from error
+        raise _refusal(f"cannot use {path}", error) from error
+
+
+def _refusal(words: str, error: OSError) -> UsageError | InfraError:
+    """What a directory that cannot be used comes to: of what the machine has not got, no other directory has more."""
+    lacking = shortage(error) if error.errno in _SHORT else None
+    message = f"{words}: {error.strerror or error}"
+    if lacking is None:
+        return UsageError(message, hint="name another --report-dir")
+    return InfraError(message, hint=lacking.hint)
 
 
 def _remove(path: Path) -> None:

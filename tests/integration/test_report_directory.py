@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ from ci_doctor.restart.traffic import (
     VERIFY_LOG,
 )
 from ci_doctor.session.report_directory import EVIDENCE
-from tests.support.cli import begin, doctor, inside, words
+from tests.support.cli import ROOT, begin, doctor, inside, words
 
 pytestmark = pytest.mark.integration
 
@@ -230,6 +231,40 @@ def test_runs_one_after_another_never_share_the_directory_that_nobody_named(
     # What is not ours stays.
     assert set(contents(default)) == {*earlier, "notes.txt"}
     assert (default / "another-job").is_dir()
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_process_that_may_open_no_more_files_needs_no_other_directory(
+    tmp_path: Path, left: int
+) -> None:
+    program = """
+import os, pathlib, resource, sys
+from ci_doctor.errors import InfraError
+from ci_doctor.session.report_directory import lock_free_below
+from ci_doctor.system.files import access
+os.dup2(0, 63)
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+opened = []
+try:
+    while True:
+        opened.append(os.dup(0))
+except OSError:
+    for descriptor in opened[:int(sys.argv[1])]:
+        os.close(descriptor)
+try:
+    lock_free_below(pathlib.Path(sys.argv[2]), "launch")
+except InfraError as error:
+    print(error.hint)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program, str(left), str(tmp_path)],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stdout == "raise `ulimit -n`\n", ran
 
 
 def test_a_dry_run_moves_nothing(earlier: dict[str, bytes], tmp_path: Path) -> None:
