@@ -469,6 +469,7 @@ class Tally:
             of_job=of_job,
             prompts={each: _shared(tuple(facts.items())) for each, facts in self._prompts.items()},
             empty=len(self._empty),
+            in_part=sum(len(passes) < self._passes for passes in self.digests.values()),
             looks=replace(self._looks.value(), restless=self._is_restless()),
             proof_missing=self.proof_missing,
             control=control,

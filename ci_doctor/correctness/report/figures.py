@@ -237,6 +237,7 @@ def _matrix(
             archived=start.archived,
             ok=not start.failed,
             answered=start.answered,
+            in_part=start.in_part,
         )
         for start in starts
     ]

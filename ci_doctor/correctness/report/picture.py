@@ -103,6 +103,8 @@ def _start_rows(facts: AnswerFacts) -> Iterator[Row]:
             words = f"{words}, set aside: today's baseline answers otherwise"
     yield row("starts", words)
     yield row("answered", _answered(starts, facts.requests))
+    if parts := [f"{each.name} {each.in_part}" for each in starts if each.in_part]:
+        yield row("in part", f"{listed(parts, _NAMED)}: not in all passes, so left out")
     groups = [f"{{{_span(names)}}}" for names in facts.clusters]
     # One alone says no more than that nothing differs.
     if len(groups) > 1:
@@ -146,9 +148,15 @@ def _request_rows(facts: AnswerFacts) -> Iterator[Row]:
         yield row("differing", f"{'   '.join(words)}   of {facts.requests} requests")
     # A candidate that died at once has changed nothing that was compared.
     if not counts["A/B"] and all(facts.starts.get(arm) for arm in Arm):
-        yield row("requests", "none was compared: an arm has answered nothing")
+        nothing = "none in all passes" if _in_part(facts) else "nothing"
+        yield row("requests", f"none was compared: an arm has answered {nothing}")
     elif facts.kinds[DifferenceKind.EQUAL] < sum(facts.kinds.values()):
         yield row("requests", ", ".join(_kind_counts(facts)))
+
+
+def _in_part(facts: AnswerFacts) -> bool:
+    """Whether a start has answered a request in some passes and not in all."""
+    return any(each.in_part for each in facts.matrix.starts)
 
 
 def _range(counts: Sequence[int]) -> str:
@@ -236,13 +244,21 @@ def _mix_tables(facts: AnswerFacts, decision: Decision) -> Iterator[Table]:
         groups.setdefault("archived" if start.archived else start.arm, []).append(place)
     classes = {each.id: each.classes for each in facts.matrix.requests}
     requests = [each for each in facts.test.disputed[:_REQUESTS] if each in classes]
-    rows = tuple(_mix_row(request, classes[request], groups.values()) for request in requests)
+    missing = "not in all passes" if _in_part(facts) else "no answer"
+    rows = tuple(
+        _mix_row(request, classes[request], groups.values(), missing) for request in requests
+    )
     if rows:
         yield Table(title="Mix of answers", columns=tuple(groups), rows=rows)
 
 
-def _mix_row(request: str, classes: Sequence[int | None], groups: Iterable[Sequence[int]]) -> Row:
-    """`r12  a 5, b 0  a 0, b 5`: the letters are the request's answers, the baseline's first."""
+def _mix_row(
+    request: str, classes: Sequence[int | None], groups: Iterable[Sequence[int]], missing: str
+) -> Row:
+    """`r12  a 5, b 0  a 0, b 5`: the letters are the request's answers, the baseline's first.
+
+    `missing` names an answer that is not there.
+    """
     given = [[classes[place] for place in group] for group in groups]
     everyone = [each for group in given for each in group]
     # Named in order of appearance, group by group; the most frequent are shown.
@@ -250,7 +266,7 @@ def _mix_row(request: str, classes: Sequence[int | None], groups: Iterable[Seque
     for each in everyone:
         if each is not None and each not in names:
             names[each] = _letter(sum(other is not None for other in names))
-        names.setdefault(each, "no answer")
+        names.setdefault(each, missing)
     common = {each for each, _ in Counter(everyone).most_common(_ANSWERS)}
     cells = []
     for group in given:

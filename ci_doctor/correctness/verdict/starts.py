@@ -66,7 +66,8 @@ class ArmStart(Struct, frozen=True, kw_only=True):
     that lies outside the change. `claimed`: only the service's own log says so. `of_job`: a process
     of this job is that cause, so another run meets it again. `prompts` maps a request to what the
     server reports of its prompt, by the name of the fact (`prompt_tokens`: "7"); facts that it does
-    not report are absent. `empty` counts answers without any text. `proof_missing` holds one sentence for each required proof that is absent. `looks` is
+    not report are absent. `empty` counts answers without any text, `in_part` the requests with an answer in some
+    passes and not in all: these are not compared. `proof_missing` holds one sentence for each required proof that is absent. `looks` is
     what the answers look like beside each other. `control` is what came of the request with a
     changed prompt; None if this start got none. `build` names the build that made an archived
     start; None if it is unknown. `devices` is its CUDA_VISIBLE_DEVICES, if it was drawn. `agent` names the
@@ -83,6 +84,7 @@ class ArmStart(Struct, frozen=True, kw_only=True):
     of_job: bool = False
     prompts: Mapping[str, Mapping[str, str]] = {}
     empty: int = 0
+    in_part: int = 0
     proof_missing: tuple[str, ...] = ()
     archived: bool = False
     build: str | None = None

@@ -348,7 +348,8 @@ def _without_candidate(evidence: VerdictEvidence, tried: Sequence[ArmStart]) -> 
         return _never_started(tried)
     if have_answers(evidence.baseline) and not evidence.complete:
         return Verdict.INCONCLUSIVE, "the budget was spent before the candidate had answered"
-    return Verdict.VOID, "the baseline answered nothing, so the candidate was never started"
+    what = _none_of(evidence.baseline, evidence.total)
+    return Verdict.VOID, f"the baseline answered {what}, so the candidate was never started"
 
 
 def void(evidence: VerdictEvidence) -> tuple[Verdict, str] | None:
@@ -366,7 +367,7 @@ def void(evidence: VerdictEvidence) -> tuple[Verdict, str] | None:
         if start.proof_missing and not start.failed:
             return Verdict.VOID, f"{start.arm} {start.name}: {start.proof_missing[0]}"
     if not have_answers(evidence.baseline):
-        return Verdict.VOID, f"the baseline answered 0 of {evidence.total} requests"
+        return Verdict.VOID, f"the baseline answered {_none_of(evidence.baseline, evidence.total)}"
     return _different_prompts(evidence) or void_by_looks(evidence)
 
 
@@ -417,10 +418,18 @@ def _nothing_on(place: str) -> str:
     return f"and all of them ran on {place}, on which nothing works"
 
 
+def _none_of(starts: Sequence[ArmStart], total: int) -> str:
+    """That no request was answered in all passes, with how many were in some."""
+    most = max((start.in_part for start in starts), default=0)
+    if not most:
+        return f"0 of {total} requests"
+    return f"0 of {total} requests in all passes (at most {most} in some)"
+
+
 def candidate_never_works(evidence: VerdictEvidence) -> str:
     """How the candidate fails in all of its starts, in words."""
     candidate = evidence.candidate
-    what = f"answers 0 of {evidence.total} requests"
+    what = f"answers {_none_of(candidate, evidence.total)}"
     if failures(candidate) == len(candidate):
         what = "fails"
     if len(candidate) == 1:

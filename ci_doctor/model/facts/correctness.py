@@ -10,20 +10,24 @@ from ci_doctor.model.facts.launch import LeftBehind
 
 
 class StartColumn(Struct, frozen=True, kw_only=True):
-    """One start: `A1` of the baseline, `B2` of the candidate; `archived` is of an earlier build."""
+    """One start: `A1` of the baseline, `B2` of the candidate; `archived` is of an earlier build.
+
+    `answered` counts the requests with an answer in all passes, `in_part` those with one in some only.
+    """
 
     name: str
     arm: str = ""
     archived: bool = False
     ok: bool = True
     answered: int | None = None
+    in_part: int = 0
 
 
 class RequestRow(Struct, frozen=True, kw_only=True):
     """One request; `classes` has an entry for each start.
 
     An entry is the number of its answer among the request's different answers, from 0; None is no
-    answer.
+    answer in at least one pass.
     """
 
     id: str

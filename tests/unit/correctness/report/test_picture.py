@@ -261,3 +261,26 @@ def test_what_starts_show_beside_their_answers_has_tables_of_its_own() -> None:
 def test_of_a_candidate_that_never_answered_nothing_is_called_changed() -> None:
     told = lines(result("A1", "one two"), result("B1", "- -", failure=DEATH), test=None)
     assert "requests  none was compared: an arm has answered nothing" in told
+
+
+def test_answers_of_some_passes_alone_are_told_and_not_called_nothing() -> None:
+    deaths = [result(f"B{n}", "one - - -", passes=2, failure=DEATH) for n in range(1, 6)]
+    lives = [result(f"A{n}", "one one two two", passes=2) for n in range(1, 5)]
+    made = experiment(*lives, *deaths)
+    told = shown(made, decided(made))
+
+    evidence = titled(told, "Evidence")
+    assert "in part B1 1, B2 1, B3 1, B4 1 and 1 more: not in all passes, so left out" in evidence
+    assert "requests none was compared: an arm has answered none in all passes" in evidence
+    mix = titled(told, "Mix of answers")
+    assert mix[1] == "r0 a 4, not in all passes 0 a 0, not in all passes 5"
+    assert "no answer" not in " ".join(mix)
+
+
+def test_an_answer_that_no_pass_holds_is_not_said_to_be_in_part() -> None:
+    whole = [result(f"A{n}", "one one", passes=2) for n in range(1, 5)]
+    made = experiment(*whole, *[result(f"B{n}", "- -", passes=2) for n in range(1, 6)])
+    told = " ".join(titled(shown(made, decided(made)), "Evidence"))
+
+    assert "an arm has answered nothing" in told
+    assert "in part" not in told

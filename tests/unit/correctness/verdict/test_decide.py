@@ -557,3 +557,14 @@ def test_agents_whose_answers_follow_them_are_never_a_regression(
     rules = Rules(seed=seed)
     pool = [(agent, agent, agent) for agent in agents]
     assert of(pool, rules, complete=True).verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}
+
+
+def test_answers_of_some_passes_alone_are_told_beside_a_count_of_none() -> None:
+    silent = [start(A, "--", number, in_part=1) for number in range(1, 4)]
+    told = decide(silent, ("r0", "r1"), RULES, complete=True)
+    assert told.verdict is Verdict.VOID
+    assert "answered 0 of 2 requests in all passes (at most 1 in some)" in told.reason
+    lost = [start(B, "--", number, in_part=2) for number in range(1, 6)]
+    told = decide([*starts("5*xy"), *lost], ("r0", "r1"), RULES, complete=True)
+    assert told.verdict is Verdict.REGRESSION
+    assert "answers 0 of 2 requests in all passes (at most 2 in some) in 5 of 5" in told.reason
