@@ -411,7 +411,7 @@ def without_lost(decision: Decision, lost: Sequence[str]) -> Decision:
 
 _NEXT = (
     "Begin anew with the first step of this build: with more starts (`--max-starts`), on agents of one kind "
-    "(`[correctness.step]`), or with a steadier baseline (`ci-doctor setup-env --determinism strict`)."
+    "(`[correctness.step]`), or with a steadier baseline (`ci-doctor setup-env --determinism strict` may help)."
 )
 
 

@@ -23,8 +23,8 @@ FLAKY = Rule(
     meaning="Two starts of the baseline itself answer differently, and the candidate shows nothing "
     "that the baseline has not shown.",
     remedy="Nothing here speaks against the change. Two starts can run different kernel plans; the "
-    "clusters show how many there are. `ci-doctor setup-env --determinism strict` makes starts of "
-    "the baseline differ less.",
+    "clusters show how many there are. `ci-doctor setup-env --determinism strict` may make starts "
+    "of the baseline differ less.",
 )
 INCONCLUSIVE = Rule(
     id="correctness/inconclusive",
@@ -32,7 +32,7 @@ INCONCLUSIVE = Rule(
     meaning="The starts that were made do not distinguish a flake of the environment from a fault "
     "of the candidate.",
     remedy="Run the command that the report proposes: it resumes the run with more time "
-    "(`--budget`) or more starts (`--max-starts`). Or make the baseline steadier with "
+    "(`--budget`) or more starts (`--max-starts`). Or try to make the baseline steadier with "
     "`ci-doctor setup-env --determinism strict`.",
 )
 NONDETERMINISTIC = Rule(
@@ -40,8 +40,8 @@ NONDETERMINISTIC = Rule(
     severity=Severity.WARNING,
     meaning="On the requests that differ, the baseline never gives the same answer twice. So the "
     "candidate cannot be required to give the same bytes.",
-    remedy="Make the baseline steadier with `ci-doctor setup-env --determinism strict`. If that is "
-    "not possible, let the step pass with `soft_fail: [{exit_status: 85}]`: only the requests on "
+    remedy="Try to make the baseline steadier with `ci-doctor setup-env --determinism strict`. If that "
+    "is not possible, let the step pass with `soft_fail: [{exit_status: 85}]`: only the requests on "
     "which the baseline repeats itself are tested.",
 )
 VOID = Rule(

@@ -310,12 +310,15 @@ def _rule_of(failure: ServiceFailure) -> Rule:
     return next((rule for holds, rule in rules if holds), DIED)
 
 
-def evidence_of(failure: ServiceFailure) -> tuple[Evidence, ...]:
-    """The root lines of its log, its peak memory, and what followed from it."""
-    return tuple(_evidence(failure))
+def evidence_of(failure: ServiceFailure, *, about_runs: bool = True) -> tuple[Evidence, ...]:
+    """The root lines of its log, its peak memory, and what followed from it.
+
+    `about_runs`: it says too whether another run can help. A verdict over many starts knows better.
+    """
+    return tuple(_evidence(failure, about_runs=about_runs))
 
 
-def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
+def _evidence(failure: ServiceFailure, *, about_runs: bool) -> Iterator[Evidence]:
     if failure.log is not None:
         excerpt = marked(failure.tail, failure.tail_root, _SHOWN)
         yield Evidence(
@@ -328,9 +331,12 @@ def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
         yield Evidence(excerpt="\n".join(failure.processes))
     # What its log, and another service's, name as the cause, and whether another run can help.
     if failure.cause is not None:
-        yield Evidence(excerpt=_words_of(failure.cause, failure.kind))
+        yield Evidence(excerpt=_words_of(failure.cause, failure.kind, about_runs=about_runs))
     if failure.elsewhere is not None:
-        yield _elsewhere(failure.elsewhere, failure.kind)
+        # The line of another service's log that explains the failure better.
+        other = failure.elsewhere
+        words = _words_of(other, failure.kind, about_runs=about_runs)
+        yield Evidence(file=other.place.file, excerpt=f"> {other.place.text}\n{words}")
     if failure.peak_rss is not None:
         yield Evidence(excerpt=f"peak memory {size(failure.peak_rss)}")
     if failure.consequences:
@@ -339,20 +345,17 @@ def _evidence(failure: ServiceFailure) -> Iterator[Evidence]:
         yield Evidence(excerpt="\n".join(lines))
 
 
-def _words_of(cause: Cause, kind: FailureKind) -> str:
+def _words_of(cause: Cause, kind: FailureKind, *, about_runs: bool) -> str:
     """`by its log: missing dependency (import/no-module). Another run is useless: …`."""
     if cause.class_ is None:
         return f"by its log: {cause.rule}"
+    named = f"by its log: {cause.title} ({cause.rule})"
+    if not about_runs:
+        return named
     # The words agree with the exit code: also the machine may have shown a cause outside.
     is_proven = kind is FailureKind.OUTSIDE
     words = about_retry(cause.retry, is_proven=is_proven, is_test=cause.is_of_test)
-    return f"by its log: {cause.title} ({cause.rule}). {words}"
-
-
-def _elsewhere(cause: Cause, kind: FailureKind) -> Evidence:
-    """The line of another service's log that explains the failure better."""
-    words = _words_of(cause, kind)
-    return Evidence(file=cause.place.file, excerpt=f"> {cause.place.text}\n{words}")
+    return f"{named}. {words}"
 
 
 def _remedy(rule: Rule, failure: ServiceFailure) -> NextStep | None:

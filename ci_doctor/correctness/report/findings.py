@@ -120,11 +120,14 @@ def with_cause(decision: Decision, experiment: Experiment) -> Decision:
     return replace(decision, reason=f"{words}; {decision.reason}")
 
 
-def remedy_of(failure: ServiceFailure) -> NextStep | None:
+def remedy_of(failure: ServiceFailure, verdict: Verdict) -> NextStep | None:
     """What to do about it: of the cause that its log names, else where to look."""
     cause = _named_by(failure)
     if cause is None:
         return finding_of(failure).remedy
+    if verdict is Verdict.REGRESSION:
+        # The starts prove what the line alone leaves open: the change is at fault.
+        return cause.remedy or finding_of(failure).remedy
     # Nothing here asks for a retry, whatever the line says of itself.
     words = about_retry(cause.retry, is_proven=False, is_test=cause.is_of_test)
     return f"{cause.remedy} {words}".strip()
@@ -295,13 +298,10 @@ def failure_findings(experiment: Experiment, decision: Decision) -> Iterator[Fin
             starts = f"{starts}, cut short by the budget"
         is_regression = decision.verdict is Verdict.REGRESSION
         is_to_blame = is_regression and arm is Arm.CANDIDATE and not is_cut_short
-        said = failure
-        if decision.verdict is not Verdict.INFRA:
-            # The words agree with the exit code: no retry is asked for.
-            said = replace(failure, kind=FailureKind.DIED)
         yield rules.OF_FAILURE[kind].finding(
             f"{arm} ({starts}): {failure.message}",
-            evidence=evidence_of(said),
+            # Only the verdict knows whether another run helps: its finding says so.
+            evidence=evidence_of(failure, about_runs=False),
             remedy=with_next_step(None, failure),
             severity=Severity.ERROR if is_to_blame else Severity.WARNING,
         )
@@ -349,7 +349,7 @@ def _not_by_starts(most: int) -> str:
     """What to do about a run that no further start decides, and another of at most so many may."""
     return (
         "No further start of this run can decide it. Look at the answers shown; then run it again, with "
-        f"more starts (`--max-starts {most}`), or make the baseline steadier with `ci-doctor setup-env "
+        f"more starts (`--max-starts {most}`), or try to make the baseline steadier with `ci-doctor setup-env "
         "--determinism strict`."
     )
 
@@ -429,7 +429,7 @@ def _remedy(
     """The next step: a command for a difference to look at, else an advice."""
     failure = None if shown else failure_to_mend(decision, experiment)
     if failure is not None and decision.verdict is not Verdict.INFRA:
-        return remedy_of(failure)
+        return remedy_of(failure, decision.verdict)
     is_lost = DifferenceKind.UNANSWERED in decision.kinds.values()
     if decision.verdict is not Verdict.VOID:
         is_lost = decision.verdict in {Verdict.FLAKY, Verdict.INCONCLUSIVE} and not shown

@@ -20,6 +20,7 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.load.looks import LooksOfAnswers, count_prompts
 from ci_doctor.load.requests import Request
+from ci_doctor.model.cause import FailureClass
 from ci_doctor.model.facts.launch import (
     FailureKind,
     LeftBehind,
@@ -79,10 +80,10 @@ def test_what_the_machine_shows_stands_first() -> None:
 
 
 def test_the_remedy_is_the_causes_own_and_promises_no_cure_by_a_retry() -> None:
-    assert remedy_of(NAMED) == (
+    assert remedy_of(NAMED, Verdict.FAILED) == (
         "Begin at the innermost frame in your own code. Another run is useless: it fails again."
     )
-    assert remedy_of(DEATH) == "less +7 /reports/logs/B1/vllm-1.log"
+    assert remedy_of(DEATH, Verdict.FAILED) == "less +7 /reports/logs/B1/vllm-1.log"
 
 
 def requests(count: int, *, model: str | None = None, prompt: str = "p{}") -> list[Request]:
@@ -192,9 +193,39 @@ def test_the_line_that_names_the_cause_is_marked_in_the_excerpt() -> None:
 
 def test_a_regression_without_an_answer_to_show_names_what_can_be_looked_at() -> None:
     named, *_ = found(never_works(failure=NAMED, errors={}))
-    assert named.remedy == remedy_of(NAMED)
+    assert named.remedy == remedy_of(NAMED, Verdict.REGRESSION)
     unanswered, *_ = found(never_works(errors={"r 1": "HTTP 500"}))
     assert unanswered.remedy == "ci-doctor correctness --only 'r 1'"
+
+
+UNSURE = replace(DEATH, cause=a_cause(class_=FailureClass.CUDA_ERROR))
+
+
+def test_a_proven_regression_is_not_doubted_by_the_remedy_or_the_log_below_it() -> None:
+    told = found(never_works(failure=UNSURE, errors={}))
+
+    assert told[0].remedy == "Begin at the innermost frame in your own code."
+    assert "by its log: " in words_of(told)
+    assert "at fault" not in words_of(told)
+
+
+def test_what_a_log_says_of_another_run_does_not_contradict_the_verdict() -> None:
+    # The baseline could not be started for a reason outside the change: another run is asked for.
+    taken = result("A2", "- -", failure=TAKEN, outside=True)
+    outside = found(experiment(result("A1", "- -", failure=TAKEN, outside=True), taken))
+    assert outside[0].rule == "correctness/infra"
+    # One start of the baseline ended, and others did not: another run is no use, by its log alone.
+    noisy = [result(f"A{n}", "x x") for n in (1, 2)] + [result("A3", "- -", failure=NAMED)]
+    unsure = found(experiment(*noisy, result("B1", "x x"), result("B2", "x x")))
+    assert "correctness/service-died" in {each.rule for each in unsure}
+    assert "nother run" not in words_of(unsure[1:])
+
+
+def words_of(told: Sequence[Finding]) -> str:
+    return " ".join(
+        f"{each.summary} {each.remedy} {' '.join(str(one.excerpt) for one in each.evidence)}"
+        for each in told
+    )
 
 
 def test_a_death_by_the_error_of_an_import_names_the_next_step() -> None:
