@@ -193,18 +193,20 @@ def run(
     request: SupervisionRequest,
     redactor: "Redactor",
     companion: Callable[[Path], Companion] | None = None,
+    is_named: Callable[[], bool] = lambda: False,
 ) -> Supervised:
     """Run the command to its end; its status is in the outcome.
 
     Its log is `command.log` in the directory, without secrets. `companion` makes of the path of the
-    log who watches the command. Raises CommandRefusedError if the
+    log who watches the command; `is_named` says after its end whether that one has named a cause. Raises CommandRefusedError if the
     system does not run the command, UsageError if the log cannot be written, and OSError if the
     machine lacks what is needed.
     """
     if request.directory is not None:
-        return _run_with_log(request, redactor, request.directory / LOG_FILE, companion)
+        return _run_with_log(request, redactor, request.directory / LOG_FILE, companion, is_named)
     with own_directory() as directory:
-        return _run_with_log(request, redactor, Path(directory) / LOG_FILE, companion)
+        path = Path(directory) / LOG_FILE
+        return _run_with_log(request, redactor, path, companion, is_named)
 
 
 def _run_with_log(
@@ -212,6 +214,7 @@ def _run_with_log(
     redactor: "Redactor",
     path: Path,
     companion: Callable[[Path], Companion] | None,
+    is_named: Callable[[], bool],
 ) -> Supervised:
     log = _open_log(path, request.log_limit)
     before = MemoryEvents.read()
@@ -230,7 +233,8 @@ def _run_with_log(
         problems = [*end.problems, log.finish()]
     diagnosis = None
     is_explained = _wants_explanation(end)
-    if is_explained:
+    # An empty log has nothing to add to a cause that is named.
+    if is_explained and not (_is_empty(path) and is_named()):
         answer = find_cause(path, request.rules, end.returncode, quiet_s, full)
         if isinstance(answer, str):
             problems.append(answer)
@@ -289,7 +293,7 @@ def find_cause(
     from ci_doctor.diagnosis.outside import AT_ONCE_S, as_seen_here, judged
 
     try:
-        if log.is_file() and log.stat().st_size == 0:
+        if _is_empty(log):
             return "no diagnosis: the command wrote nothing"
         diagnosis = diagnose([str(log)], load_rules(tuple(rules)), status=status)
         for reason in diagnosis.unreadable.values():
@@ -304,6 +308,11 @@ def find_cause(
         return f"no diagnosis: {error.message}"
     except Exception as error:  # noqa: BLE001 - the command's own status must come through
         return f"no diagnosis: {type(error).__name__}: {error}"
+
+
+def _is_empty(log: Path) -> bool:
+    """Whether the log is there and holds nothing. Raises OSError."""
+    return log.is_file() and log.stat().st_size == 0
 
 
 def _publish(path: Path, redactor: "Redactor") -> tuple[str, ...]:

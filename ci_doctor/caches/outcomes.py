@@ -338,7 +338,7 @@ def _restored_tables(facts: RestoreCacheFacts) -> tuple[Table, ...]:
     rows = tuple(_row(each) for each in facts.caches if each.result == "restored")
     if not rows:
         return ()
-    columns = ("from", "files", "bytes", "fetched", "seconds")
+    columns = ("from", "files", "bytes", "fetched", "time")
     return (Table(title="Restored caches", columns=columns, rows=rows),)
 
 

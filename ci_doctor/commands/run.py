@@ -72,7 +72,12 @@ def run_supervised(
     watches: list[ScriptWatch] = []
     companion = None if settings is None else _companion(session, settings, watches)
     try:
-        supervised = supervise(request, session.redactor, companion)
+        supervised = supervise(
+            request,
+            session.redactor,
+            companion,
+            is_named=lambda: any(watch.facts().deaths for watch in watches),
+        )
     except CommandRefusedError as error:
         code = session.finish(request.prepared, text="")
         return code or refused(request.command[0], error.errno or 0)

@@ -93,6 +93,7 @@ def test_a_server_that_fails_before_it_is_ready_ends_the_script_that_waits(
     _, _, end = ran.err.partition("\nwaited for: ")
     assert "before it was ready" in end, "the end of a log is read first"
     assert "device-side assert" in end
+    assert "wrote nothing" not in ran.err, "a silent script adds nothing to a cause that is named"
     assert findings(tmp_path)[0] == "watch/died"
 
 
