@@ -377,7 +377,8 @@ def _shared(name: str, failure: str, fate: str, code: int, origins: Origins) -> 
         place = origins[failure]
     return ConfigError(
         f"{place}: {name} and {failure} share the code {code}",
-        hint=f"a pipeline distinguishes them by their codes: {name} {fate}, {failure} never does",
+        hint=f"a pipeline distinguishes them by their codes: {name} {fate}, and "
+        f"{failure} must never be taken for it",
     )
 
 

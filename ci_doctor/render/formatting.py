@@ -235,6 +235,12 @@ def amount(count: int, noun: str) -> str:
     return f"{count} {noun}s"
 
 
+def part_of(count: int, total: int, noun: str, *, past: bool = False) -> str:
+    """`1 of 3 requests is`, `0 of 1 request are`, and `was` or `were` of what is past."""
+    singular, plural = ("was", "were") if past else ("is", "are")
+    return f"{count} of {amount(total, noun)} {singular if count == 1 else plural}"
+
+
 def short_line(text: str, most: int) -> str:
     """`text` in one line of at most `most` characters; of a megabyte only the beginning is read."""
     return shortened(one_line(text[: 4 * most]), most)

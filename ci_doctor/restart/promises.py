@@ -16,7 +16,7 @@ from ci_doctor.model.facts.restart_check import (
     Terms,
 )
 from ci_doctor.model.outcome import Evidence, Finding, Rule
-from ci_doctor.render.formatting import amount, duration, size
+from ci_doctor.render.formatting import amount, duration, part_of, size
 from ci_doctor.restart import rules
 
 
@@ -195,7 +195,8 @@ def nothing_lost(observation: Observation) -> Promise:
         return broken(rules.LOST_AFTER, message, *evidence)
     if not counts.sent:
         return untested(rules.LOST_AFTER, "no request was sent after the recovery")
-    return kept(rules.LOST_AFTER, f"{counts.ok} of {counts.sent} requests were answered")
+    were = part_of(counts.ok, counts.sent, "request", past=True)
+    return kept(rules.LOST_AFTER, f"{were} answered")
 
 
 def as_fast(observation: Observation, terms: Terms) -> Promise:

@@ -31,7 +31,7 @@ from ci_doctor.model.outcome import (
     share,
     size,
 )
-from ci_doctor.render.formatting import amount, duration
+from ci_doctor.render.formatting import amount, duration, part_of
 from ci_doctor.restart import rules
 from ci_doctor.restart.promises import (
     Promise,
@@ -163,7 +163,8 @@ def conclude(observation: Observation, promises: Sequence[Promise], terms: Terms
         return Outcome(verdict=Verdict.VOID, summary=emptiness)
     after = observation.counts(Phase.AFTER)
     came_back = f"{terms.kill} was killed by {terms.signal} and came back"
-    answered = f"{after.ok} of {after.sent} requests were answered after it, and none hung"
+    were = part_of(after.ok, after.sent, "request", past=True)
+    answered = f"{were} answered after it, and none hung"
     if writes is not None:
         kept = f"none of {writes.acknowledged} acknowledged writes is lost"
         answered = f"{answered}; {kept}" if after.sent else kept
@@ -211,7 +212,8 @@ def _bad_baseline(observation: Observation) -> str:
     if not baseline.ok:
         return "nothing was answered even before anything was killed"
     lost = baseline.failed + baseline.hung
-    return f"{lost} of {baseline.sent} requests were not answered before the kill"
+    were = part_of(lost, baseline.sent, "request", past=True)
+    return f"{were} not answered before the kill"
 
 
 def _answers_prove_nothing(observation: Observation, terms: Terms) -> str | None:

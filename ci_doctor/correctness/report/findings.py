@@ -55,7 +55,7 @@ from ci_doctor.model.outcome import (
     Verdict,
 )
 from ci_doctor.model.words import shortened
-from ci_doctor.render.formatting import amount, listed, probability
+from ci_doctor.render.formatting import amount, listed, part_of, probability
 from ci_doctor.services.findings import (
     STOP_FAILED,
     evidence_of,
@@ -326,7 +326,8 @@ def _unanswered(experiment: Experiment, context: Context) -> Iterator[Finding]:
             evidence.append(Evidence(file=file, line=line, excerpt=excerpt))
         is_crowd = any(map(is_broken, dict(errors).values()))
         yield rules.UNANSWERED.finding(
-            f"{len(errors)} of {context.total} requests were not answered in {', '.join(names)}",
+            f"{part_of(len(errors), context.total, 'request', past=True)} not answered in "
+            f"{', '.join(names)}",
             evidence=tuple(evidence),
             remedy=crowd if is_crowd else None,
         )

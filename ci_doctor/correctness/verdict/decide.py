@@ -41,6 +41,7 @@ from ci_doctor.errors import InfraError
 from ci_doctor.load.answer_items import items_of, with_other_item
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.outcome import Verdict, is_green
+from ci_doctor.render.formatting import part_of
 
 Kinds = Mapping[str, DifferenceKind]
 
@@ -216,7 +217,7 @@ def _mend(evidence: VerdictEvidence, differences: Differences) -> str:
 
 def _unanswered(evidence: VerdictEvidence, unanswered: int) -> Decision:
     """Some requests have no baseline answer: void if that is final, else inconclusive."""
-    requests = f"{unanswered} of {evidence.total} requests were"
+    requests = part_of(unanswered, evidence.total, "request", past=True)
     if evidence.complete or len(evidence.baseline) > FEWEST:
         return Decision(verdict=Verdict.VOID, reason=f"{requests} answered by no baseline start")
     return Decision(
@@ -309,7 +310,8 @@ def _regression(evidence: VerdictEvidence, differences: Differences, looks: Look
 
 def _never_as_baseline(requests: Collection[str], evidence: VerdictEvidence) -> str:
     # Of several passes a start may share some answers with the baseline: the test compares all of them together.
-    return f"{len(requests)} of {evidence.total} requests are never answered as in a baseline start"
+    never = part_of(len(requests), evidence.total, "request")
+    return f"{never} never answered as in a baseline start"
 
 
 def _undecided(evidence: VerdictEvidence, differences: Differences, looks: LookResult) -> str:

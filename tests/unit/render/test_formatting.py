@@ -10,6 +10,7 @@ from ci_doctor.render.formatting import (
     duration,
     figure,
     number,
+    part_of,
     percent,
     place,
     probability,
@@ -56,6 +57,13 @@ def test_size(count: int, words: str) -> None:
 def test_amount() -> None:
     amounts = [amount(count, "finding") for count in (0, 1, 2)]
     assert amounts == ["0 findings", "1 finding", "2 findings"]
+
+
+def test_a_share_has_the_verb_of_its_number() -> None:
+    assert part_of(1, 1, "request") == "1 of 1 request is"
+    assert part_of(1, 3, "request", past=True) == "1 of 3 requests was"
+    assert part_of(2, 3, "request") == "2 of 3 requests are"
+    assert part_of(0, 1, "request", past=True) == "0 of 1 request were"
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_requests_without_an_answer_are_a_finding_for_each_start(tmp_path: Path)
     outcome = compared(tmp_path, "x y", "x -")
     (finding,) = [each for each in outcome.findings if each.rule == "correctness/unanswered"]
 
-    assert finding.summary == "1 of 2 requests were not answered in B1"
+    assert finding.summary == "1 of 2 requests was not answered in B1"
     assert outcome.cases[0].outcome is CaseOutcome.ERROR
 
 

@@ -142,6 +142,7 @@ def test_the_matrix_numbers_answers_in_order_of_appearance() -> None:
         "archived": False,
         "ok": True,
         "answered": 2,
+        "in_part": 0,
     }
     assert told["requests"] == [
         {"id": "r0", "kind": "flaky", "classes": [0, 1, 1]},

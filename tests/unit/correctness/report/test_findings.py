@@ -262,7 +262,7 @@ def test_what_the_budget_cut_short_is_shown_and_blamed_on_nobody() -> None:
 def test_unanswered_requests_are_told_once_for_starts_that_are_alike() -> None:
     made = experiment(*(result(f"{arm}{number}", "x -") for number in (1, 2) for arm in "AB"))
     (finding,) = [each for each in found(made) if each.rule == "correctness/unanswered"]
-    assert finding.summary == "1 of 2 requests were not answered in A1, B1, A2, B2"
+    assert finding.summary == "1 of 2 requests was not answered in A1, B1, A2, B2"
     assert [(each.line, each.excerpt) for each in finding.evidence] == [(2, "r1: HTTP 500")]
 
 
