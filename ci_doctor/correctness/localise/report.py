@@ -139,7 +139,9 @@ def _row(result: TrialResult) -> Row:
     count = f"{len(result.differing)} of {result.compared}"
     places = [place for place, each in enumerate(result.sends, start=1) if each.wrong]
     if result.trial.at_once == 1 and 0 < len(places) < result.compared:
-        count += f" ({_spans(places)})"
+        # As in the rows above, which are of the last send alone.
+        where = "the last" if places == [len(result.sends)] else _spans(places)
+        count += f" ({where})"
     return row(label, str(standing), count)
 
 
@@ -243,9 +245,9 @@ def _summary(localisation: Localisation) -> str:
         tried = f"of what was tried, the smallest condition that differs: {words(smallest)}{equal}"
         return f"{conclusion.by_rate}{'; ' * bool(conclusion.by_rate)}{tried}{noise}"
     others = f"; or: {'; or: '.join(conclusion.rivals)}" if conclusion.rivals else ""
-    rates = f"; what the rates show: {conclusion.by_rate}" if conclusion.by_rate else ""
     where = "where it differs" if conclusion.is_tested else UNTESTED
-    return f"{where}: {conclusion.cause}{others}{rates}{noise}"
+    # What the rates show is another, coarser condition: it stands below, and not beside the cause.
+    return f"{where}: {conclusion.cause}{others}{noise}"
 
 
 def localisation_facts(
