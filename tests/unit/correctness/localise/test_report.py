@@ -6,11 +6,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.report import localisation_facts, with_localisation
-from ci_doctor.correctness.localise.trials import Localisation
+from ci_doctor.correctness.localise.trials import Localisation, TrialResult, one_by_one
 from ci_doctor.model.outcome import Finding, Outcome, RemedyKind, Severity, Verdict
 from ci_doctor.render.layout import table_lines
 from tests.unit.correctness.experiments import result
-from tests.unit.correctness.localise.subjects import localised, subject
+from tests.unit.correctness.localise.subjects import localised, sends_of, subject
 
 ARGV = ("correctness", "--candidate", "serve {port}", "--report-dir", "out")
 FIRST = Finding(rule="correctness/regression", severity=Severity.ERROR, summary="r0 differs")
@@ -114,3 +114,19 @@ def test_what_fits_and_was_not_tested_is_no_cause() -> None:
     assert outcome.findings[1].summary == summary
     facts = localisation_facts(found, ARGV, "out", Path("/reports"))
     assert (facts.cause, facts.untested) == (None, cause)
+
+
+def test_the_last_send_has_one_name_in_all_rows() -> None:
+    of_two = TrialResult(
+        trial=one_by_one(["r1", "r2"]),
+        sends=tuple(sends_of(("r1", False, ""), ("r2", True, ""))),
+    )
+    _, lines = reported(replace(long(), results=(of_two,)))
+    assert "1 of 2 (the last)" in " ".join(lines)
+
+
+def test_what_the_rates_show_stands_below_the_cause_and_not_beside_it() -> None:
+    conclusion = replace(long().conclusion, by_rate="requests differed only after a pause")
+    outcome, lines = reported(replace(long(), conclusion=conclusion))
+    assert "after a pause" not in outcome.findings[1].summary
+    assert "what the rates show: requests differed only after a pause" in " ".join(lines)
