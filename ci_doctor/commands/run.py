@@ -76,7 +76,7 @@ def run_supervised(
             request,
             session.redactor,
             companion,
-            is_named=lambda: any(watch.facts().deaths for watch in watches),
+            is_named=lambda: any(watch.facts().deaths or watch.facts().ends for watch in watches),
         )
     except CommandRefusedError as error:
         code = session.finish(request.prepared, text="")

@@ -137,7 +137,7 @@ def timeline_table(facts: WatchFacts) -> Table:
     if facts.unseen:
         table.append(row(f"at most {facts.unseen} processes and threads were too short to be seen"))
     return Table(
-        title="Timeline", columns=("command", "seconds", "end"), rows=tuple(table), is_aside=True
+        title="Timeline", columns=("command", "time", "end"), rows=tuple(table), is_aside=True
     )
 
 

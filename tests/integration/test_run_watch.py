@@ -264,6 +264,7 @@ def test_a_job_that_ended_badly_is_perhaps_the_cause_where_nothing_shows_more(
     assert ran.code == 4, ran
     assert re.search(r"perhaps the cause: python\S* .*: exit code 1", ran.err), ran
     assert "RuntimeError: CUDA error: device-side assert triggered" in ran.err
+    assert "no diagnosis" not in ran.err
     assert findings(tmp_path)[0] == "watch/ended"
     assert seen(tmp_path)["deaths"] == []
 
