@@ -155,16 +155,19 @@ def explain(word: str, own_rules: Callable[[], tuple[Path, ...]] = tuple) -> Out
             text_table("What to do", (meaning.remedy,)),
             # `pass` is two things.
             *([text_table("In an experiment", (entry.plain,))] if entry is not None else ()),
-            *_examples(word),
+            *_details(word),
         ),
         facts=ExplainFacts(meaning=meaning.meaning, remedy=meaning.remedy),
     )
 
 
-def _examples(word: str) -> tuple[Table, ...]:
-    """The first example that a rule of lint reports, and the first that it does not."""
+def _details(word: str) -> tuple[Table, ...]:
+    """The first example that a rule of lint reports, and the first that it does not; every kind of flaky test."""
     from ci_doctor.lint.lint_run import FAMILIES, rules_of
 
+    if word == kinds.KIND.id:
+        lines = (f"{kind}: {text.meaning} {text.mend}" for kind, text in kinds.MEANINGS.items())
+        return (text_table("Kinds", tuple(lines)),)
     family = word.partition("/")[0]
     for rule in rules_of(family) if family in FAMILIES else ():
         if rule.id == word:

@@ -8,6 +8,7 @@ import pytest
 from ci_doctor.errors import UsageError
 from ci_doctor.explanation import all_rules, explain, glossary
 from ci_doctor.model.facts.preparing import ExplainFacts
+from ci_doctor.pytest_runs.explanation import MEANINGS
 
 ERROR = "ImportError: cannot import name 'GenerationConfig' from 'transformers' (/x/__init__.py)"
 
@@ -82,6 +83,16 @@ def test_a_rule_of_lint_is_shown_with_code_that_it_reports_and_code_that_it_does
     titles = [table.title for table in explain("gate/success-on-error").tables]
 
     assert titles == ["What to do", "Reported: ci/gate.py", "Not reported: ci/gate.py"]
+
+
+def test_the_rule_of_flaky_kinds_lists_each_kind_with_how_to_mend_it() -> None:
+    _, listed = explain("test-run/flaky-kind").tables
+
+    for kind, text in MEANINGS.items():
+        assert any(
+            row.label.startswith(f"{kind}: ") and row.label.endswith(text.mend)
+            for row in listed.rows
+        )
 
 
 @pytest.mark.parametrize("word", ["start", "Arms", "shim", "look", "proof", "exact test"])
