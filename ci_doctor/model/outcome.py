@@ -210,7 +210,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
 class Finding(Struct, frozen=True, kw_only=True):
     """What a rule found in one case.
 
-    `rule` is `family/what-happened` and an anchor in docs/findings.md. `summary` is one sentence
+    `rule` is `family/what-happened`: `ci-doctor explain RULE` says more. `summary` is one sentence
     without a full stop. `remedy_kind` is None without a remedy.
     """
 
@@ -228,7 +228,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """`id` is `family/what-happened` and an anchor in docs/findings.md.
+    """`id` is `family/what-happened`, which `ci-doctor explain` takes.
 
     `severity` is the usual one. `meaning` and `remedy` are sentences for a reader who sees the id
     for the first time; `remedy` is None if there is nothing to do.
