@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the code: the pages that are made from it. The site is built with them, and git does not have them (.gitignore).
 
-`write_pages` puts them into docs/, where links of other pages find them. The tests of pages read them from `PAGES`.
+`write_pages` puts them into docs/, and `places` says what of other pages the site links to them. The tests of pages read them
+from `PAGES`.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from ci_doctor.lint.lint_rule import Example
 from ci_doctor.lint.lint_run import lint_rules
 from ci_doctor.lint.source_files import kind_by_name
 from ci_doctor.model.cause import POLICIES
-from ci_doctor.pytest_runs.explanation import MEANINGS
+from ci_doctor.pytest_runs.explanation import KIND, MEANINGS
 from docs.site.command_manuals import manuals
 from docs.site.reference_pages import commands_page, environment_page
 
@@ -184,6 +185,43 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
         "docs/lint-rules.md": lint_rules_page,
     }
 )
+
+
+# What prints the whole of a page, or names all that stands there.
+_WHOLE_PAGES: Final = MappingProxyType(
+    {
+        "`CI_DOCTOR_<SECTION>_<KEY>`": "docs/environment.md",
+        "`ci-doctor COMMAND --help`": "docs/commands.md",
+        "`ci-doctor diagnose rules`": "docs/diagnose-rules.md",
+        "`ci-doctor doctor --list`": "docs/doctor-checks.md",
+        "`ci-doctor explain RULE`": "docs/findings.md",
+        "`ci-doctor explain WORD`": "docs/glossary.md",
+        f"`ci-doctor explain {KIND.id}`": "docs/flaky-kinds.md",
+    }
+)
+
+
+@cache
+def places() -> Mapping[str, str]:
+    """Where what a page names is explained: Markdown of a rule, of a command or of a word in italics, and an address in `PAGES`."""
+    found: dict[str, str] = {}
+    for each in (each for section in glossary() for each in section.words):
+        word = each.word.lower()
+        place = f"docs/glossary.md#{word.replace(' ', '-')}"
+        found[f"`ci-doctor explain {word}`"] = place
+        found |= {f"*{word}{plural}*": place for plural in ("", "s", "es")}
+    # A rule of lint stands on two pages: the last one has examples.
+    rules_by_page = {
+        "docs/diagnose-rules.md": [each.id for each in load_rules().rules if each.class_],
+        "docs/findings.md": list(all_rules()),
+        "docs/lint-rules.md": [each.id for each in lint_rules()],
+    }
+    for page, rules in rules_by_page.items():
+        for rule in rules:
+            family = rule.partition("/")[0]
+            found[f"`ci-doctor explain {family}`"] = f"{page}#{family}"
+            found[f"`ci-doctor explain {rule}`"] = found[f"`{rule}`"] = f"{page}#{rule}"
+    return MappingProxyType(found | _WHOLE_PAGES)
 
 
 @cache

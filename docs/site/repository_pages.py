@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An extension of Sphinx: the repository's own anchors, links to directories, and the navigation."""
+"""An extension of Sphinx: the repository's own anchors, links to directories and to made pages, and the navigation."""
 
 import os
 import re
@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from docutils import nodes
+from made_links import with_links
 from navigation import HOME, placed
 from sphinx import addnodes
 from sphinx.application import Sphinx
@@ -25,6 +26,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_transform(OwnAnchors)
     app.add_transform(DirectoryLinks)
     app.connect("builder-inited", _write_made_pages)
+    app.connect("source-read", _link_to_made_pages)
     app.connect("source-read", _add_navigation)
     app.connect("html-page-context", _quick_navigation, priority=400)  # the theme's comes at 500
     app.connect("html-collect-pages", _directory_pages)
@@ -98,6 +100,12 @@ def _write_made_pages(app: Sphinx) -> None:
     from docs.site.made_pages import write_pages
 
     write_pages(Path(app.srcdir))
+
+
+def _link_to_made_pages(_app: Sphinx, docname: str, content: list[str]) -> None:
+    from docs.site.made_pages import places
+
+    content[0] = with_links(content[0], f"{docname}.md", places())
 
 
 def _add_navigation(app: Sphinx, docname: str, content: list[str]) -> None:
