@@ -1,4 +1,4 @@
-"""The glossary's pictures are what the code says, and its words are linked from the pages."""
+"""The glossary's pictures are what the code says, and its words stand in the pages."""
 
 import importlib.util
 import re
@@ -11,13 +11,14 @@ import pytest
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict.looks import blocks
 from ci_doctor.model.outcome import Verdict
-from docs.site.made_pages import made_page
+from docs.site.made_links import with_links
+from docs.site.made_pages import PAGES, made_page, places
+from tests.support.documents.page import page_names
 
 DOCS = Path(__file__).parents[2] / "docs"
 GLOSSARY = made_page("docs/glossary.md")
 HEADINGS = re.findall(r"^(##|###) (.+)$", GLOSSARY, re.MULTILINE)
 WORDS = [name.lower().replace(" ", "-") for level, name in HEADINGS if level == "###"]
-PARTS = [name.lower().replace(" ", "-") for level, name in HEADINGS if level == "##"]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -73,11 +74,10 @@ def test_every_verdict_is_a_word_of_the_glossary_or_named_there() -> None:
         assert f"`{verdict}`" in GLOSSARY, verdict
 
 
-def test_links_to_words_lead_to_words() -> None:
-    pages = [DOCS.parent / "README.md", *DOCS.rglob("*.md")]
+def test_each_word_stands_in_italics_where_the_site_links_it() -> None:
     linked: set[str] = set()
-    for page in pages:
-        linked.update(re.findall(r"glossary\.md#([a-z-]+)", page.read_text(encoding="utf-8")))
+    for page in {*page_names()} - {*PAGES}:
+        text = with_links((DOCS.parent / page).read_text(encoding="utf-8"), page, places())
+        linked.update(re.findall(r"\[\*[^]]+\*\]\([^)]*glossary\.md#([a-z-]+)", text))
 
-    assert linked <= {*WORDS, *PARTS}
-    assert set(WORDS) <= linked, "each word is linked from the page where it first stands"
+    assert linked == set(WORDS), "each on the page where it first stands"

@@ -14,11 +14,15 @@ from tests.support.documents.data_blocks import DATA, mistake_in_data, pipeline_
 from tests.support.documents.marker import HINT, NotRun, Run, RunBy, is_marker, parse_marker
 from tests.support.documents.page import ROOT, Block, page_names, read_page
 from tests.support.documents.shell_commands import SHELLS, statements, tool_commands, unreadable
+from tests.support.tracked_files import tracked_files
 
 PAGES = page_names()
 MARKED = SHELLS | {"python", "fish", "dockerfile", "Dockerfile"}
 # Made from the rules of lint, whose examples are wrong on purpose: tests/unit/lint/test_all_rules.py reads each.
 WRONG_ON_PURPOSE = {"docs/lint-rules.md"}
+COMMITTED = [
+    name for name in tracked_files() if name.endswith(".md") and not name.startswith("tests/")
+]
 READ = [name for name in PAGES if name not in WRONG_ON_PURPOSE]
 
 
@@ -26,8 +30,8 @@ def blocks(name: str) -> tuple[Block, ...]:
     return read_page(name).blocks
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_links_lead_somewhere(name: str) -> None:
+@pytest.mark.parametrize("name", sorted({*PAGES, *COMMITTED}))
+def test_links_lead_to_committed_files_and_headings(name: str) -> None:
     page = read_page(name)
     mistakes = [
         f"{name}:{line}: {mistake}"

@@ -4,11 +4,13 @@
 import os.path
 import re
 from collections import Counter
-from pathlib import Path
+from functools import cache
+from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from docs.site.made_pages import PAGES as MADE
 from tests.support.documents.page import ROOT, Page, read_page
+from tests.support.tracked_files import tracked_files
 
 _HOST = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+|127\.0\.0\.1|localhost")
 
@@ -44,11 +46,22 @@ def mistake_in_link(page: Page, target: str) -> str | None:
     path = Path(os.path.normpath(page.path.parent / name)) if name else page.path
     if not path.is_relative_to(ROOT):
         return f"{target} leads out of the repository"
-    if name and path.relative_to(ROOT).as_posix() not in MADE and not path.exists():
-        return f"{target} does not exist"
+    file = path.relative_to(ROOT).as_posix()
+    # A clone has no made page.
+    if name and file in MADE and page.name not in MADE:
+        return f"{target} is made for the site alone: name what docs/site/made_pages.py links"
+    if name and file not in MADE and file not in _committed():
+        return f"{target} is no committed file"
     if anchor and anchor not in _anchors_at(path, page):
         return f"{target}: no such heading is there"
     return None
+
+
+@cache
+def _committed() -> frozenset[str]:
+    """The files of the repository, and the directories that hold them."""
+    files = map(PurePosixPath, tracked_files())
+    return frozenset(str(path) for file in files for path in (file, *file.parents))
 
 
 def _anchors_at(path: Path, page: Page) -> set[str]:

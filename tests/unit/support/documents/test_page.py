@@ -62,7 +62,9 @@ def test_anchors_follow_github() -> None:
 @pytest.mark.parametrize(
     ("target", "mistake"),
     [
-        ("nowhere.md", "does not exist"),
+        ("nowhere.md", "no committed file"),
+        ("site/__pycache__", "no committed file"),
+        ("glossary.md#arm", "made for the site alone"),
         ("design.md#nothing", "no such heading"),
         ("#nothing", "no such heading"),
         ("../../elsewhere.md", "out of the repository"),
@@ -78,7 +80,8 @@ def test_a_link_that_leads_nowhere_is_a_mistake(target: str, mistake: str) -> No
 
 
 @pytest.mark.parametrize(
-    "target", ["design.md#the-rooms", "#a/b", "../README.md", "https://a.org/"]
+    "target",
+    ["design.md#the-rooms", "#a/b", "../README.md", "../examples/lint/before", "https://a.org/"],
 )
 def test_a_link_that_leads_somewhere_is_none(target: str) -> None:
     assert mistake_in_link(parse_page("docs/page.md", PAGE), target) is None
