@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Builds the site of these pages into build/site, and opens nothing on a network: sh docs/build.sh [DIRECTORY]
-# It needs the extra `docs`, as in: .venv/bin/pip install -e '.[docs]'
+# It needs the extra `docs`: sh bootstrap.sh docs
 set -eu
 
 cd -- "$(dirname -- "$0")/.."
@@ -9,6 +9,12 @@ venv=${CI_DOCTOR_VENV:-.venv}
 site=${1:-build/site}
 python=python3
 [ ! -x "$venv/bin/python" ] || python=$venv/bin/python
+
+if ! "$python" -c 'import furo, myst_parser, sphinx' 2>/dev/null; then
+  echo "docs/build.sh: the extra \`docs\` is not installed" >&2
+  echo "  hint: sh bootstrap.sh docs" >&2
+  exit 2
+fi
 
 # A warning is an error: a link that leads nowhere, a page without a place. Each build reads all pages: one that reads what has
 # changed repeats no warning.

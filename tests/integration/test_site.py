@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,12 @@ IN_VIEW = """() => {
 }"""
 
 
-def build(root: Path, site: Path) -> "subprocess.CompletedProcess[str]":
+def build(
+    root: Path, site: Path, *, environment: Path = Path(sys.prefix)
+) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         ["sh", str(root / "docs" / "build.sh"), str(site)],
-        env={**os.environ, "CI_DOCTOR_VENV": sys.prefix},
+        env={**os.environ, "CI_DOCTOR_VENV": str(environment)},
         capture_output=True,
         text=True,
         check=False,
@@ -183,3 +186,17 @@ def test_each_mistake_of_a_page_fails_the_build(small_repository: Path, tmp_path
     assert ended.returncode == 1
     for warning in ("nowhere.md", "'nothing'", "elsewhere.md: WARNING"):
         assert warning in ended.stderr
+
+
+def test_without_the_extra_a_person_is_told_what_to_type(tmp_path: Path) -> None:
+    bare = tmp_path / "venv"
+    venv.create(bare, with_pip=False)
+
+    ended = build(ROOT, tmp_path / "site", environment=bare)
+
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines() == [
+        "docs/build.sh: the extra `docs` is not installed",
+        "  hint: sh bootstrap.sh docs",
+    ]
+    assert not (tmp_path / "site").exists()
