@@ -72,7 +72,6 @@ def ran(text: str, mask: int, directory: Path) -> tuple[int, str, str]:
     return done.returncode, done.stdout, log.read_text() if log.exists() else ""
 
 
-@pytest.mark.slow
 def test_a_mend_changes_no_run(
     tmp_path: Path,
 ) -> None:

@@ -134,7 +134,6 @@ def test_a_rules_id_stands_in_one_module() -> None:
     assert {id_: names for id_, names in places.items() if len(names) > 1} == {}
 
 
-@pytest.mark.slow
 @pytest.mark.integration
 @pytest.mark.nightly
 def test_every_module_can_be_imported_alone_without_a_warning() -> None:

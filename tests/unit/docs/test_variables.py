@@ -37,7 +37,6 @@ NOT_READ = {
 OF_ONE_HOOK = {"CI_DOCTOR_VENV_DIR"}
 
 
-@pytest.mark.slow
 def test_the_variables_that_are_listed_are_those_that_the_code_reads() -> None:
     read = read_by_python()
 

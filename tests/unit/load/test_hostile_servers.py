@@ -201,7 +201,6 @@ def large(count: int) -> bytes:
     return json.dumps({"choices": choices}).encode()
 
 
-@pytest.mark.slow
 def test_an_answer_of_ten_megabytes_is_an_answer() -> None:
     content = large(72_000)
     assert len(content) > 10_000_000

@@ -342,7 +342,6 @@ def check(directory: Path, acknowledged: set[str], copy: Path) -> None:
     shutil.rmtree(copy)
 
 
-@pytest.mark.slow
 @pytest.mark.integration
 def test_whenever_a_run_is_killed_it_goes_on_with_exactly_its_finished_starts(
     tmp_path: Path,
