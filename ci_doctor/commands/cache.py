@@ -199,8 +199,9 @@ def restored(setting: "CacheSetting", python: str | None = None) -> "RestoreCach
     },
     exits={
         0: "saved, or a warning",
+        1: "--strict: what was saved is not signed, and others can write to the store",
         2: "--strict: the extra `cache` is not installed, or the directory of the store cannot be made",
-        75: "--strict: a problem with the store",
+        75: "--strict: a problem with the store, or a cache could not be saved",
         86: "--strict: there is nothing to save, or nothing in a named directory",
     },
 )

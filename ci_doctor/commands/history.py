@@ -269,9 +269,9 @@ def _downloaded(
 def flaky(asked: "Question") -> "Outcome":
     """List the flaky tests, the surest first.
 
-    A test is proven flaky if it passed and failed on one commit. One that changed its result three
-    times or more is listed, too. Failures in an hour of an agent in which far more failed than
-    usual count as infrastructure.
+    A test is proven flaky if it passed and failed in one step of one commit. One that changed its
+    result three times or more is listed, too. Failures in an hour of an agent in which far more
+    failed than usual count as infrastructure.
     """
     from ci_doctor.history.flaky import flaky_facts
     from ci_doctor.history.outcomes import flaky_outcome
@@ -439,8 +439,8 @@ def prune(
 def upgrade(session: Session, /, *, database: str | None, config_path: Path | None) -> int:
     """Bring the schema of the database to this version of ci-doctor.
 
-    A SQLite file is upgraded by every command, after a copy was made beside it. A PostgreSQL
-    database is upgraded, and made, by this command alone.
+    Every command upgrades a SQLite file, in place: make a copy first. A PostgreSQL database is
+    upgraded, and made, by this command alone.
     """
     session.claim()
     address = database_of(config_path, database)

@@ -90,7 +90,8 @@ def interpreters_of(settings: "SetupEnvSettings") -> "Interpreters":
     exits={
         0: "installed, or there already",
         1: "a rule cannot be proven or armed in an interpreter",
-        75: "an interpreter cannot be started or written to",
+        2: "an interpreter or a rule is refused, or a directory cannot be written",
+        75: "an interpreter does not answer",
     },
 )
 @click.argument(
