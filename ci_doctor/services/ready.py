@@ -120,7 +120,9 @@ def _meant(text: str) -> str | None:
         guess = f"/{text}"
     elif word is not None and not text.startswith(_HTTP_UNIX):
         typed = word["word"].lower()
-        known = _OTHER_WORDS.get(typed) or nearest(typed, (*_WRITTEN, "https"))
+        forms = (*_WRITTEN, "https")
+        # The word itself may be right, and what follows it wrong.
+        known = _OTHER_WORDS.get(typed) or (typed if typed in forms else nearest(typed, forms))
         if known is not None:
             slashes = "//" if known in {"http", "https"} else word["slashes"]
             guess = f"{known}:{slashes}{word['rest']}"

@@ -72,7 +72,7 @@ def all_plans(directory: Path, line: str) -> tuple[RestartPlan, ...]:
             'client = "python3 wrogn.py {run}"',
             "client: python3 is to run wrogn.py, and there is no",
         ),
-        ('load = "true"\nverify = "python3 wrogn.py {port}"', "did you mean `wrong.py`?"),
+        ('load = "true"\nverify = "python3 wrogn.py {port}"', "/wrong.py`?"),
         ('load = "./nowhere"\nverify = "true"', "load: there is no "),
         ('setup = "sh wrogn.py"\nclient = "true"', "setup: sh is to run wrogn.py"),
         ('client = "true"\nrequests = "r.jsonl"', "`client` stands beside `requests`"),
