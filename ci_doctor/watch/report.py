@@ -314,7 +314,7 @@ def with_watch(outcome: Outcome, facts: WatchFacts, retry_status: int | None = N
         summary=summary,
         command_status=status,
         findings=(*findings, *outcome.findings),
-        tables=(*outcome.tables, timeline_table(facts), *leak_table(facts.left)),
+        tables=(timeline_table(facts), *leak_table(facts.left), *outcome.tables),
         facts=run,
     )
 
