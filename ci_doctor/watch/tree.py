@@ -197,9 +197,9 @@ class ScriptTree:
                 self._renew(process, kin)
 
     def _renew(self, process: Process, kin: Kin) -> None:
-        if kin.name != process.kin.name:
+        # In the midst of execve(2) it has its new name, and no command line yet.
+        if kin.name != process.kin.name and self._read(process):
             process.kin = kin
-            self._read(process)
             self._settle(process)
 
     def _is_ours(self, kin: Kin, table: Mapping[int, Kin]) -> bool:
@@ -290,8 +290,12 @@ class ScriptTree:
             self._free -= 1
             self._on_watch(pidfd)
 
-    def _read(self, process: Process) -> None:
-        """Its command line, its directory and its outputs; what cannot be read stays as it was."""
+    def _read(self, process: Process) -> bool:
+        """Its command line, its directory and its outputs; what cannot be read stays as it was.
+
+        Whether there was a command line.
+        """
+        words = [b""]
         folder = f"/proc/{process.pid}"
         with contextlib.suppress(OSError):
             words = _content(f"{folder}/cmdline").rstrip(b"\0").split(b"\0")
@@ -305,6 +309,7 @@ class ScriptTree:
                 if path:
                     self._files_of_pipes[source] = path
             process.log = self._log(process) or process.log
+        return words != [b""]
 
     def _log(self, process: Process) -> str | None:
         """The regular file that its output goes to, also through a reader of its pipe (`| tee log`)."""
