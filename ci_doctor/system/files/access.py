@@ -99,14 +99,18 @@ def open_file_or_pipe(path: Path | str) -> BinaryIO:
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         raise OSError(0, "not a regular file")
     descriptor = open_at_once(path)
+    is_silent = False
     if stat.S_ISFIFO(mode):
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
-        poll.poll(_WRITER_MS)
+        is_silent = not poll.poll(_WRITER_MS)
         os.set_blocking(descriptor, True)
+        # The pipe of a shell has had its writer, who may have left without a word.
+        place = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - no path
+        is_silent = is_silent and not place.startswith("pipe:[")
     file = open(descriptor, "rb")  # noqa: PTH123, SIM115 - a descriptor, which the caller closes
     # Without a writer this is the end of the pipe; with one, it waits for what he writes.
-    if stat.S_ISFIFO(mode) and not file.peek(1):
+    if is_silent and not file.peek(1):
         file.close()
         raise OSError(0, "a pipe into which nobody writes")
     return file

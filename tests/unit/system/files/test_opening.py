@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.system.files.access import near_path, read_regular
+from ci_doctor.system.files.access import near_path, open_file_or_pipe, read_regular
 
 
 def test_a_broken_link_is_said_to_be_one(tmp_path: Path) -> None:
@@ -86,3 +86,11 @@ def test_closed_streams_lead_to_dev_null_and_open_ones_stay(closed: list[int]) -
         assert targets[str(number)] == "/dev/null"
     if 1 not in closed:
         assert targets["1"].startswith("pipe:")
+
+
+def test_the_pipe_of_a_shell_whose_writer_said_nothing_is_empty() -> None:
+    reader, writer = os.pipe()
+    os.close(writer)
+    with open_file_or_pipe(f"/proc/self/fd/{reader}") as file:
+        assert file.read() == b""
+    os.close(reader)
