@@ -80,17 +80,9 @@ _LAST: Final = (REPORT, GENERAL)
 class GroupedOption(click.Option):
     """An option that knows the heading under which the help shows it."""
 
-    def __init__(
-        self,
-        *declarations: Any,
-        group: str = OPTIONS,
-        default_directory: Path | None = None,
-        **attributes: Any,
-    ) -> None:
-        """default_directory: of `--report-dir`, where the report goes in any case."""
+    def __init__(self, *declarations: Any, group: str = OPTIONS, **attributes: Any) -> None:
         super().__init__(*declarations, **attributes)
         self.group = group
-        self.default_directory = default_directory
 
     def make_metavar(self, ctx: click.Context) -> str:
         """The word for a value: N for a whole number, where click has INTEGER RANGE."""
@@ -167,8 +159,6 @@ class Documented:
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click's; an option without its value is an error of this command, too."""
-        if not ctx.resilient_parsing:
-            _note_default_directory(ctx)
         with augment_usage_errors(ctx):
             remaining: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         return remaining
@@ -320,7 +310,7 @@ def output_options(function: F) -> F:
 def run_output_options(function: F) -> F:
     """The same for commands that keep logs: they write a report in any case."""
     words = f"a folder in $CI_DOCTOR_REPORT_DIR, else {DEFAULT_DIRECTORY}"
-    return _output_options(function, words, default=DEFAULT_DIRECTORY)
+    return _output_options(function, words)
 
 
 def supervising_output_options(function: F) -> F:
@@ -333,9 +323,7 @@ _NAMED_FOLDER = "a folder in $CI_DOCTOR_REPORT_DIR, if that is set"
 _AS_JSON = "Print the report as JSON on stdout; all other output goes to stderr."
 
 
-def _output_options(
-    function: F, directory: str, as_json: str = _AS_JSON, default: Path | None = None
-) -> F:
+def _output_options(function: F, directory: str, as_json: str = _AS_JSON) -> F:
     for each in (
         option(
             "--junit",
@@ -355,7 +343,6 @@ def _output_options(
             callback=_keep("named_directory", Path),
             help="Write report.json, report.md and junit.xml to this directory. "
             f"[default: {directory}]",
-            default_directory=default,
         ),
         option(
             "--json",
@@ -383,27 +370,6 @@ def _keep(name: str, kind: Callable[[Any], Any]) -> Callable[..., None]:
             setattr(_session(context), name, kind(value))
 
     return keep
-
-
-def _note_default_directory(context: click.Context) -> None:
-    """Tell the session where the report of an error about this command line belongs.
-
-    A dry run changes nothing, and a run that cannot be resumed stays where it is.
-    """
-    session = context.find_object(Session)
-    if session is None:
-        return
-    session.default_directory = next(
-        (
-            each.default_directory
-            for each in context.command.params
-            if isinstance(each, GroupedOption) and each.default_directory is not None
-        ),
-        None,
-    )
-    own = {word.partition("=")[0] for word in session.invocation.own_argv}
-    if own & {"--dry-run", "--resume"}:
-        session.default_directory = None
 
 
 def _session(context: click.Context) -> Session:

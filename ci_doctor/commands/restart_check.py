@@ -163,9 +163,10 @@ def restart_check(
         plans = _prepare(session, load_configuration(session, config_path), flags)
         return session.finish(would_do(plans), on_stdout=True)
     # Before the plan, which names the directory.
-    if resume:
+    directory = session.claim(DEFAULT_DIRECTORY, clear=not resume)
+    # A run that is refused keeps its report.
+    if resume and directory is not None and (directory / "report.json").exists():
         session.protect()
-    session.claim(DEFAULT_DIRECTORY, clear=not resume)
     loaded = load_configuration(session, config_path)
     plans = _prepare(session, loaded, flags)
     if resume:

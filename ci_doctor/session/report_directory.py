@@ -5,7 +5,6 @@ import errno
 import fcntl
 import json
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
@@ -15,24 +14,6 @@ from ci_doctor.render import report_files
 from ci_doctor.system.files.access import make_directory, write_atomically
 
 ROOT_VARIABLE = "CI_DOCTOR_REPORT_DIR"
-# What runs leave beside their reports; a test holds these names against those of the rooms. What else
-# lies there is not ours: the folders of other jobs, or what a job wrote itself.
-EVIDENCE: Final = (
-    "environment.json",
-    "run.json",
-    "samples.jsonl",
-    "starts.jsonl",
-    "search.jsonl",
-    "localise",
-    "cells",
-    "cell.json",
-    "acknowledged.txt",
-    "lost.txt",
-    "load.log",
-    "verify.log",
-    "setup.log",
-    "logs",
-)
 _SHORT: Final = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
 
 
@@ -65,26 +46,9 @@ class ReportDirectory:
         for name in report_files():
             _remove(self.path / name)
 
-    def set_aside(self, root: Path, name: str) -> Path | None:
-        """Move an earlier run to a free `root/name-2`, `-3` …, and return that; None if there is none.
-
-        A report without evidence beside it is no run: nothing was started. Raises UsageError.
-        """
-        if not any(os.path.lexists(self.path / each) for each in EVIDENCE):
-            return None
-        free = lock_free_below(root, name)
-        try:
-            # The reports first: if this is cut short, no former verdict is left in their place.
-            for each in (*report_files(), *EVIDENCE):
-                if os.path.lexists(self.path / each):
-                    # Not a rename: the directory may be a volume of its own.
-                    shutil.move(self.path / each, free.path / each)
-        except OSError as error:
-            words = f"cannot move an earlier run from {self.path} to {free.path}"
-            raise _refusal(words, error) from error
-        finally:
-            free.release()
-        return free.path
+    def has_report(self) -> bool:
+        """Whether an earlier run has left a report here."""
+        return any(os.path.lexists(self.path / name) for name in report_files())
 
     def lost(self) -> str | None:
         """Why a report must not be written here any more, as a sentence; None if it may be.

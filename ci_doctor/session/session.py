@@ -32,8 +32,6 @@ class Session:
         self.form: PrintedForm = "text"  # unless `as_json`
         self.junit: str | None = None  # a JunitForm; None for the usual one
         self.named_directory: Path | None = None
-        # Where the command writes its report if nobody says where; None if it writes none then.
-        self.default_directory: Path | None = None
         self.signals: list[signal.Signals] = []  # that arrived while a report was written
         self.has_group = False  # a hook has begun a group of the CI's log
         self.is_preparation = False  # what matters comes after this report
@@ -41,6 +39,7 @@ class Session:
         self._report_directory: ReportDirectory | None = None
         self._may_hold = True
         self._is_protected = False
+        self._keeps_earlier = False
         self._environments: list[Mapping[str, str]] = []
         self._findings: tuple[Finding, ...] = ()
         self._about: About | None = None
@@ -53,9 +52,9 @@ class Session:
         """Lock the report directory, and remove the reports of an earlier run.
 
         It is the one of `--report-dir`, else a folder below `$CI_DOCTOR_REPORT_DIR`, else
-        `default`; None if there is none of these. Nobody named `default` for this run alone, so an
-        earlier run in it is moved aside whole. `clear=False` leaves what lies there: a run that
-        goes on with another needs it. Raises UsageError if the directory cannot be written, or if
+        `default`; None if there is none of these. Nobody named `default` for this run, so the reports
+        in it stay until `begin`: a mistake in the command line takes nothing away. `clear=False`
+        leaves what lies there: a run that goes on with another needs it. Raises UsageError if the directory cannot be written, or if
         another run is writing to it.
         """
         from ci_doctor.session import report_directory as directories
@@ -70,19 +69,19 @@ class Session:
             self._report_directory = directories.lock_free_below(Path(root), command)
         elif default is not None:
             self._report_directory = directories.lock_default(default)
-            if clear:
-                self._set_aside(self._report_directory, default)
-        if self._report_directory is not None and clear:
+            self._keeps_earlier = clear and self._report_directory.has_report()
+        if self._report_directory is not None and clear and not self._keeps_earlier:
             self._report_directory.clear()
         return self.directory
 
-    def _set_aside(self, directory: "ReportDirectory", default: Path) -> None:
-        moved = directory.set_aside(default.parent, default.name)
-        if moved is None:
-            return
-        from ci_doctor.render.formatting import printable
+    def begin(self) -> None:
+        """Remove the reports of an earlier run, if they were kept until now. Raises UsageError.
 
-        say(printable(f"note: the earlier run in {directory.path} is now in {moved}") + "\n")
+        From here on something is started: no report of that run may outlive this one, however it ends.
+        """
+        if self._keeps_earlier and self._report_directory is not None:
+            self._report_directory.clear()
+        self._keeps_earlier = False
 
     def protect(self) -> None:
         """Write no report until `accept`: what lies in the directory belongs to another run."""
@@ -158,7 +157,12 @@ class Session:
         from ci_doctor.session.delivery import append_summary
         from ci_doctor.system.processes.interruption import signals_noted
 
+        if self._keeps_earlier and outcome.error is not None:
+            # It came before anything was started, and the exit code tells of it.
+            self.protect()
         with signals_noted() as self.signals:  # the report is short work, and must be whole
+            if not self._is_protected:
+                self.begin()
             addition = self._addition(outcome)
             outcome = addition.to(outcome)
             if text is not None:
@@ -210,7 +214,7 @@ class Session:
         if not self._may_hold or self._is_protected:
             return
         try:
-            self.claim(self.default_directory)
+            self.claim()
         except (CiDoctorError, OSError):
             self._report_directory = None
 

@@ -12,19 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.correctness.evidence.run_identity import RUN, STARTS
-from ci_doctor.correctness.localise.searching import POINTS
-from ci_doctor.correctness.results import LOCALISE, SAMPLES
-from ci_doctor.drift.snapshot import SNAPSHOT_FILE
-from ci_doctor.restart.experiment import CELLS
-from ci_doctor.restart.traffic import (
-    ACKNOWLEDGED_FILE,
-    LOAD_LOG,
-    LOST_FILE,
-    SETUP_LOG,
-    VERIFY_LOG,
-)
-from ci_doctor.session.report_directory import EVIDENCE
 from tests.support.cli import ROOT, begin, doctor, inside, words
 
 pytestmark = pytest.mark.integration
@@ -195,42 +182,39 @@ MISTAKES = (
 
 @pytest.mark.parametrize("line", MISTAKES)
 @pytest.mark.gate(3)
-def test_a_mistake_loses_nothing_of_an_earlier_run_and_leaves_no_stale_verdict(
+def test_a_mistake_takes_nothing_of_an_earlier_run_away(
     line: tuple[str, ...], earlier: dict[str, bytes], tmp_path: Path
 ) -> None:
-    for _ in range(2):
-        ran = inside(*line, cwd=tmp_path)
-        assert ran.code == 2, ran
+    ran = inside(*line, cwd=tmp_path)
 
-    report = json.loads((tmp_path / "ci-doctor-report" / "report.json").read_text())
-    assert (report["verdict"], report["error"]["kind"]) == (None, "usage")
-    assert contents(tmp_path / "ci-doctor-report-2") == earlier
-    # A report of a mistake is no run, and is replaced.
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "ci-doctor-report",
-        "ci-doctor-report-2",
-    ]
+    assert ran.code == 2, ran
+    assert "report:" not in ran.err
+    assert contents(tmp_path / "ci-doctor-report") == earlier
+    assert [path.name for path in tmp_path.iterdir()] == ["ci-doctor-report"]
 
 
-def test_runs_one_after_another_never_share_the_directory_that_nobody_named(
+def test_what_could_not_be_started_replaces_an_earlier_report(
     earlier: dict[str, bytes], tmp_path: Path
 ) -> None:
-    default = tmp_path / "ci-doctor-report"
-    (default / "samples.jsonl").write_text("of a comparison")
-    (default / "notes.txt").write_text("mine")
-    (default / "another-job").mkdir()
+    page = tmp_path / "ci-doctor-report" / "report.html"
+    page.write_text("an earlier page")
 
-    ran = inside("launch", *SERVICE, "--", "true", cwd=tmp_path)
+    ran = inside(
+        "launch",
+        "--service",
+        "a=false",
+        "--ready",
+        "a=exec:true",
+        "--",
+        "sleep",
+        "60",
+        cwd=tmp_path,
+    )
 
-    assert ran.code == 0, ran
-    assert "note: the earlier run in ci-doctor-report is now in ci-doctor-report-2\n" in ran.err
-    assert contents(tmp_path / "ci-doctor-report-2") == {
-        **earlier,
-        "samples.jsonl": b"of a comparison",
-    }
-    # What is not ours stays.
-    assert set(contents(default)) == {*earlier, "notes.txt"}
-    assert (default / "another-job").is_dir()
+    assert ran.code == 1, ran
+    report = json.loads((tmp_path / "ci-doctor-report" / "report.json").read_text())
+    assert report["verdict"] == "failed"
+    assert not page.exists()
 
 
 @pytest.mark.parametrize("left", [0, 1])
@@ -267,27 +251,8 @@ except InfraError as error:
     assert ran.stdout == "raise `ulimit -n`\n", ran
 
 
-def test_a_dry_run_moves_nothing(earlier: dict[str, bytes], tmp_path: Path) -> None:
+def test_a_dry_run_changes_nothing(earlier: dict[str, bytes], tmp_path: Path) -> None:
     for line in (("launch", *SERVICE, "--dry-run"), ("launch", "--dry-run", "--nonsense")):
         inside(*line, cwd=tmp_path)
 
     assert contents(tmp_path / "ci-doctor-report") == earlier
-
-
-def test_what_every_room_leaves_beside_a_report_is_moved_with_it() -> None:
-    written = {
-        SAMPLES,
-        LOCALISE,
-        RUN,
-        STARTS,
-        POINTS,
-        CELLS,
-        ACKNOWLEDGED_FILE,
-        LOST_FILE,
-        LOAD_LOG,
-        VERIFY_LOG,
-        SETUP_LOG,
-        SNAPSHOT_FILE,
-    }
-
-    assert written <= set(EVIDENCE)
