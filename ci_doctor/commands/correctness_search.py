@@ -265,7 +265,6 @@ class _Search:
         if self.is_resumed:
             check_resumable(plan.directory, identity)
             session.accept()
-        session.begin()
         session.hide(*prepared.service_environments())
 
         def new_search() -> NoisySearch:

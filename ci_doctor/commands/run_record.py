@@ -120,7 +120,6 @@ def record_environment(
     as `snapshot_targets` finds it. The ones that `[doctor]` names are recorded too. It is read from now on, so
     call this before anything is started; nothing is read without a report directory.
     """
-    session.begin()
     if session.directory is None:
         return
     from ci_doctor.system.processes.limited_runs import ForkedCall

@@ -46,10 +46,6 @@ class ReportDirectory:
         for name in report_files():
             _remove(self.path / name)
 
-    def has_report(self) -> bool:
-        """Whether an earlier run has left a report here."""
-        return any(os.path.lexists(self.path / name) for name in report_files())
-
     def lost(self) -> str | None:
         """Why a report must not be written here any more, as a sentence; None if it may be.
 

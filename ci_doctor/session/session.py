@@ -39,7 +39,6 @@ class Session:
         self._report_directory: ReportDirectory | None = None
         self._may_hold = True
         self._is_protected = False
-        self._keeps_earlier = False
         self._environments: list[Mapping[str, str]] = []
         self._findings: tuple[Finding, ...] = ()
         self._about: About | None = None
@@ -52,9 +51,8 @@ class Session:
         """Lock the report directory, and remove the reports of an earlier run.
 
         It is the one of `--report-dir`, else a folder below `$CI_DOCTOR_REPORT_DIR`, else
-        `default`; None if there is none of these. Nobody named `default` for this run, so the reports
-        in it stay until `begin`: a mistake in the command line takes nothing away. `clear=False`
-        leaves what lies there: a run that goes on with another needs it. Raises UsageError if the directory cannot be written, or if
+        `default`; None if there is none of these. `clear=False` leaves what lies there: a run that
+        goes on with another needs it. Raises UsageError if the directory cannot be written, or if
         another run is writing to it.
         """
         from ci_doctor.session import report_directory as directories
@@ -69,19 +67,9 @@ class Session:
             self._report_directory = directories.lock_free_below(Path(root), command)
         elif default is not None:
             self._report_directory = directories.lock_default(default)
-            self._keeps_earlier = clear and self._report_directory.has_report()
-        if self._report_directory is not None and clear and not self._keeps_earlier:
+        if self._report_directory is not None and clear:
             self._report_directory.clear()
         return self.directory
-
-    def begin(self) -> None:
-        """Remove the reports of an earlier run, if they were kept until now. Raises UsageError.
-
-        From here on something is started: no report of that run may outlive this one, however it ends.
-        """
-        if self._keeps_earlier and self._report_directory is not None:
-            self._report_directory.clear()
-        self._keeps_earlier = False
 
     def protect(self) -> None:
         """Write no report until `accept`: what lies in the directory belongs to another run."""
@@ -157,12 +145,7 @@ class Session:
         from ci_doctor.session.delivery import append_summary
         from ci_doctor.system.processes.interruption import signals_noted
 
-        if self._keeps_earlier and outcome.error is not None:
-            # It came before anything was started, and the exit code tells of it.
-            self.protect()
         with signals_noted() as self.signals:  # the report is short work, and must be whole
-            if not self._is_protected:
-                self.begin()
             addition = self._addition(outcome)
             outcome = addition.to(outcome)
             if text is not None:

@@ -156,67 +156,6 @@ def test_a_directory_that_cannot_be_written_says_that_the_command_was_not_starte
     assert not (tmp_path / "made").exists()
 
 
-def contents(directory: Path) -> dict[str, bytes]:
-    """The files below a directory, by their names in it."""
-    files = (path for path in directory.rglob("*") if path.is_file())
-    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
-
-
-@pytest.fixture
-def earlier(tmp_path: Path) -> dict[str, bytes]:
-    """What a launch has left in the directory that nobody named."""
-    ran = inside("launch", *SERVICE, "--", "true", cwd=tmp_path)
-    assert ran.code == 0, ran
-    return contents(tmp_path / "ci-doctor-report")
-
-
-MISTAKES = (
-    ("correctness", "--alpha", "2"),
-    ("correctness", "--concurrency", "0"),
-    ("correctness", "--nonsense"),
-    ("launch", "--"),
-    ("launch", "--service", "a=true", "--timeout", "x", "--", "true"),
-    ("restart-check", "--recovery", "x"),
-)
-
-
-@pytest.mark.parametrize("line", MISTAKES)
-@pytest.mark.gate(3)
-def test_a_mistake_takes_nothing_of_an_earlier_run_away(
-    line: tuple[str, ...], earlier: dict[str, bytes], tmp_path: Path
-) -> None:
-    ran = inside(*line, cwd=tmp_path)
-
-    assert ran.code == 2, ran
-    assert "report:" not in ran.err
-    assert contents(tmp_path / "ci-doctor-report") == earlier
-    assert [path.name for path in tmp_path.iterdir()] == ["ci-doctor-report"]
-
-
-def test_what_could_not_be_started_replaces_an_earlier_report(
-    earlier: dict[str, bytes], tmp_path: Path
-) -> None:
-    page = tmp_path / "ci-doctor-report" / "report.html"
-    page.write_text("an earlier page")
-
-    ran = inside(
-        "launch",
-        "--service",
-        "a=false",
-        "--ready",
-        "a=exec:true",
-        "--",
-        "sleep",
-        "60",
-        cwd=tmp_path,
-    )
-
-    assert ran.code == 1, ran
-    report = json.loads((tmp_path / "ci-doctor-report" / "report.json").read_text())
-    assert report["verdict"] == "failed"
-    assert not page.exists()
-
-
 @pytest.mark.parametrize("left", [0, 1])
 def test_a_process_that_may_open_no_more_files_needs_no_other_directory(
     tmp_path: Path, left: int
@@ -249,10 +188,3 @@ except InfraError as error:
         check=False,
     )
     assert ran.stdout == "raise `ulimit -n`\n", ran
-
-
-def test_a_dry_run_changes_nothing(earlier: dict[str, bytes], tmp_path: Path) -> None:
-    for line in (("launch", *SERVICE, "--dry-run"), ("launch", "--dry-run", "--nonsense")):
-        inside(*line, cwd=tmp_path)
-
-    assert contents(tmp_path / "ci-doctor-report") == earlier
