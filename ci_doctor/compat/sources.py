@@ -2,7 +2,7 @@
 """Acts on processes and reads what a person names as a package: a directory, PATH@REVISION, a wheel, an sdist, a release."""
 
 import contextlib
-import importlib.util
+import importlib.machinery
 import io
 import os
 import re
@@ -403,7 +403,8 @@ class Releases:
 
     def _pip(self, *words: str) -> SeparateRun:
         """Run pip: ours, the one on PATH, or the one that uv brings. Raises InfraError without any."""
-        if importlib.util.find_spec("pip") is not None:
+        # By the path alone: the finder of setuptools would give up its distutils.
+        if importlib.machinery.PathFinder.find_spec("pip") is not None:
             command = [sys.executable, "-m", "pip"]
         elif shutil.which("pip") is not None:
             command = ["pip"]

@@ -5,6 +5,7 @@ import hashlib
 import http.server
 import io
 import json
+import sys
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -135,6 +136,9 @@ def test_a_package_without_a_wheel_is_no_pass(tmp_path: Path) -> None:
 
         assert ran.code == code, ran
         assert message in " ".join(ran.err.split())
+    # It gives up its distutils for good, if pip is looked for by it.
+    hack = sys.modules.get("_distutils_hack")
+    assert hack is None or "spec_for_distutils" not in vars(hack.DISTUTILS_FINDER)
 
 
 @pytest.mark.parametrize(
