@@ -631,9 +631,8 @@ def test_a_port_is_no_fault_of_the_change_unless_a_process_of_the_job_owns_it(
         bench.write()
         path = bench.directory / "ci-doctor.toml"
         url = f"http://127.0.0.1:{port}/"
-        path.write_text(
-            path.read_text().replace("[services.router]", f'ready = "{url}"\n[services.router]')
-        )
+        own = 'ready = "/health"\n[services.router]'
+        path.write_text(path.read_text().replace(own, f'ready = "{url}"\n[services.router]'))
         ran = bench.check()
     assert (bench.report["verdict"], ran.code) == ended, ran
 

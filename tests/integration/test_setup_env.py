@@ -236,6 +236,7 @@ class TestFailing:
     def test_what_an_error_prints_stops_a_script_under_set_e(
         self, options: list[str], env: dict[str, str], code: int, project: Path
     ) -> None:
+        (project / "file").touch()
         ran = inside("setup-env", *options, cwd=project, env={**env})
         assert ran.code == code, ran
         for shell in filter(shutil.which, ("bash", "dash", "zsh")):
