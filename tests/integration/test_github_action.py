@@ -264,9 +264,10 @@ def test_a_cancellation_reaches_the_whole_command(tmp_path: Path) -> None:
     script.write_text(next(step["run"] for step in steps() if step.get("id") == "run"))
     started = tmp_path / "started"
     os.mkfifo(started)
+    # The child itself is ready: between its fork and its exec a signal would be lost to it.
     command = (
         "trap 'echo the command was stopped; exit 143' TERM\n"
-        f"echo ready > '{started}'\nsleep 600 &\nwait"
+        f"sh -c 'echo ready > \"{started}\"; exec sleep 600' &\nwait"
     )
     output = tmp_path / "output"
     step = subprocess.Popen(
