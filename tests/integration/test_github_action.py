@@ -255,13 +255,15 @@ def test_with_a_python_nothing_runs(
     assert "went on" not in ran.log
 
 
-def test_a_cancellation_reaches_the_whole_command(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pause", ["", "sleep 1\n"], ids=["at once", "a slow shell"])
+def test_a_cancellation_reaches_the_whole_command(tmp_path: Path, pause: str) -> None:
     """GitHub sends SIGINT to the step's shell, and to nothing else.
 
     https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-cancellation
     """
     script = tmp_path / "run.sh"
-    script.write_text(next(step["run"] for step in steps() if step.get("id") == "run"))
+    lines = next(step["run"] for step in steps() if step.get("id") == "run")
+    script.write_text(lines.replace("set +m\n", f"set +m\n{pause}"))
     started = tmp_path / "started"
     os.mkfifo(started)
     # The child itself is ready: between its fork and its exec a signal would be lost to it.
