@@ -203,7 +203,7 @@ ENDED = Rule(
         "A job in the background ended by a fault of its own before the script failed. Nothing shows "
         "whether the script needed it."
     ),
-    remedy="Read the excerpt of its log. A server that the script asked after that end is the cause.",
+    remedy="Read the excerpt of its log, and whether the script asked it after that end.",
 )
 STALL = Rule(
     id="watch/stall",
@@ -329,9 +329,9 @@ def _death(death: WatchedDeath) -> Finding:
 
 
 def _end_of_job(failure: ServiceFailure) -> Finding:
-    return structs.replace(
-        ENDED.finding(failure.message, remedy=ENDED.remedy), evidence=evidence_of(failure)
-    )
+    # Whether another run helps is the cause's to say, and this may be none.
+    evidence = evidence_of(failure, about_runs=False)
+    return ENDED.finding(failure.message, evidence=evidence, remedy=ENDED.remedy)
 
 
 def _stall(stall: WatchedStall) -> Finding:

@@ -256,7 +256,7 @@ class ScriptWatch:
         self._deaths: list[WatchedDeath] = []
         self._said: list[Process] = []
         self._jobs: deque[Process] = deque(maxlen=_JOBS)
-        self._ends: tuple[ServiceFailure, ...] = ()
+        self._ends: list[ServiceFailure] = []
         self._left = LeftBehind()
         self._problem: str | None = None
         self._cpu_s = 0.0
@@ -319,7 +319,7 @@ class ScriptWatch:
             commands=self._timeline.commands(self._began),
             servers=servers(self._listeners, self._gone, self._refused, self._named, self._began),
             deaths=tuple(self._deaths),
-            ends=self._ends,
+            ends=tuple(self._ends),
             stalls=tuple(self._stalls.found),
             left=self._left,
             unseen=0 if self._tree is None else self._tree.short,
@@ -509,11 +509,12 @@ class ScriptWatch:
                 said_s = round(clock.now() - self._began, 2)
                 self._deaths.append(lost(process, loss, living, said_s))
         said += self._said
+        # Of `timeout 60 server` the server is the one to name.
         for process in sorted(self._jobs, key=is_shell_or_wrapper):
             is_of_said = any(process is other or _is_family(process, other) for other in said)
             if not is_of_said and is_bad_end(process, tree.root, recent, self._listeners):
                 said.append(process)
-                self._ends = (*self._ends, failure_of(process, None, living))
+                self._ends.append(failure_of(process, None, living))
 
     def _note_death(self, process: Process, waiting: Waiting, scene: Scene) -> None:
         # Most scripts lose no server.
