@@ -261,17 +261,22 @@ def _takes_file(parameter: click.Parameter) -> bool:
     return is_file and parameter.opts[0] != "--config"
 
 
+def _path_as_command(ctx: click.Context, group: click.Group, path: str) -> UsageError:
+    """The error about a path where a command is to stand, with the options that take a file."""
+    takers = [f"{each.opts[0]} {path}" for each in group.get_params(ctx) if _takes_file(each)]
+    advice = f"write {' or '.join(takers)}" if takers else f"see `{ctx.command_path} --help`"
+    if not Path(path).exists():
+        advice = near_path(Path(path)) or advice
+    return UsageError(f"{ctx.command_path}: `{path}` is a path and no command", hint=advice)
+
+
 def _unknown(ctx: click.Context, group: click.Group, word: str) -> UsageError:
     """The error about a word that is no command here, with the commands of that name elsewhere."""
     names = group.list_commands(ctx)
     elsewhere = commands_named(word)
     is_path = Path(word).exists() or re.search(r"[./]", word)
     if is_path and not elsewhere and not near_names(word, names):
-        takers = [f"{each.opts[0]} {word}" for each in group.get_params(ctx) if _takes_file(each)]
-        advice = f"write {' or '.join(takers)}" if takers else f"see `{ctx.command_path} --help`"
-        if not Path(word).exists():
-            advice = near_path(Path(word)) or advice
-        return UsageError(f"{ctx.command_path}: `{word}` is a path and no command", hint=advice)
+        return _path_as_command(ctx, group, word)
     if not elsewhere and ctx.parent is None:
         # All of them at once: `repro` is less like `report` than like `correctness replay`.
         below = {name for each in BELOW.values() for name in each}

@@ -652,6 +652,11 @@ def test_a_budget_that_ends_before_the_kill_is_no_verdict(bench: Bench) -> None:
         ({"load": "true"}, "`verify` is missing"),
         ({"load": "", "verify": "true"}, "load: the command is empty"),
         ({"outrage": "5s"}, "did you mean `outage`?"),
+        # What was typed comes before what is missing.
+        (
+            {"recovery_timeout": "soon", "requests": "nothing.jsonl"},
+            "recovery_timeout: not a duration",
+        ),
     ],
 )
 @pytest.mark.gate(1)

@@ -249,11 +249,16 @@ def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CauseP
         yield from _of_others(table, each, numbers.get(each.family, ()))
         yield from _soon_after(table, each)
     yield from _of_counts(table, [each for each in earlier if each.trait])
-    after = {name: _before(table, sent[name]) for name in names[:_MOST_PAIRED]}
+    yield from _after_several({name: _before(table, sent[name]) for name in names[:_MOST_PAIRED]})
+
+
+def _after_several(after: Mapping[str, int]) -> Iterator[CausePart]:
+    """After two certain requests, or of the first names after three; `after` has the sends behind each."""
     for one, other in itertools.combinations(after, 2):
         text = f"after {one} and {other}"
         yield CausePart(text, text, 5.5, after[one] & after[other], needs=2)
-    for one, other, third in itertools.combinations(names[: _MOST_PAIRED // 2], 3):
+    first = list(after)[: _MOST_PAIRED // 2]
+    for one, other, third in itertools.combinations(first, 3):
         text = f"after {one}, {other} and {third}"
         yield CausePart(text, text, 7.5, after[one] & after[other] & after[third], needs=3)
 

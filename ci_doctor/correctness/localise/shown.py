@@ -354,8 +354,8 @@ class SentSoFar:
             keys |= set.intersection(*map(set, run))
         keys -= _OF_NO_KIND
         values: dict[str, set[Any]] = defaultdict(set)
-        sent = [parameters(self.requests[send.name]) for lane in self.lanes() for send in lane]
-        for each in (*run, *sent):
+        sent = (self.requests[send.name] for lane in self.lanes() for send in lane)
+        for each in (*run, *map(parameters, sent)):
             for key in keys & each.keys():
                 values[key].add(each[key])
         return {key: next(iter(some)) for key, some in sorted(values.items()) if len(some) == 1}
@@ -440,7 +440,8 @@ class SentSoFar:
         # The same number of short ones, and of long ones, tells it from how much they are.
         for order in ((target, *others), (target, *others[::-1]), by_length, by_length[::-1]):
             ladder = [together(order[:size], size, GROUP_TIMES) for size in _sizes(most)]
-            yield from ladder if order[0] == target else ()
+            if order[0] == target:
+                yield from ladder
             yield Trial(blocks=tuple(block for each in ladder for block in each.blocks))
         for part in _parts(others):
             yield together([target, *part], len(part) + 1, GROUP_TIMES)

@@ -273,7 +273,9 @@ def _mix_row(
         counts = Counter(group)
         words = [f"{name} {counts[each]}" for each, name in names.items() if each in common]
         others = sum(count for each, count in counts.items() if each not in common)
-        cells.append(", ".join([*words, *([f"others {others}"] if others else [])]))
+        if others:
+            words.append(f"others {others}")
+        cells.append(", ".join(words))
     return row(request, *cells)
 
 
