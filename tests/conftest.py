@@ -97,6 +97,9 @@ def _environment_of_no_machine(tmp_path_factory: pytest.TempPathFactory) -> Iter
 
     empty = home / "empty"
     venv.create(empty, symlinks=True)
+    # A pytest takes away, at its end, the directories of earlier ones with the same root. After a gate that takes minutes.
+    directories = home / "pytest"
+    directories.mkdir()
     EMPTY_ENVIRONMENT[:] = [str(empty)]
     with pytest.MonkeyPatch.context() as patch:
         for name in os.environ:
@@ -107,6 +110,7 @@ def _environment_of_no_machine(tmp_path_factory: pytest.TempPathFactory) -> Iter
         patch.setenv("XDG_STATE_HOME", str(home / ".local" / "state"))
         patch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
         patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        patch.setenv("PYTEST_DEBUG_TEMPROOT", str(directories))
         # A build takes a second; the tests of proofs ask for it.
         patch.setenv("CI_DOCTOR_SETUP_ENV_VERIFY", "never")
         yield

@@ -40,10 +40,11 @@ from ci_doctor.system import clock
 
 PLUGIN = "_ci_doctor_trial"
 
-# Options of a whole suite: its workers, its reports, when it stops. The value may be the next word.
+# Options of a whole suite: its workers, its reports, its directories, when it stops. The value may be the next word.
 _OF_SUITES = (
     "-n", "--numprocesses", "--dist", "--maxprocesses", "--maxfail", "--durations", "--junitxml",
     "--junit-xml", "--html", "--report-log", "--cov", "--cov-report", "--cov-config", "--cov-fail-under",
+    "--basetemp",
 )  # fmt: skip
 _FLAGS_OF_SUITES = frozenset({
     "-x", "--exitfirst", "--lf", "--last-failed", "--ff", "--failed-first", "--nf", "--new-first",
@@ -51,7 +52,7 @@ _FLAGS_OF_SUITES = frozenset({
 })  # fmt: skip
 # Options of pytest whose value is the next word. A file or a folder may have the name of the value.
 _WITH_VALUE = frozenset({
-    "-c", "-k", "-m", "-o", "-p", "-r", "-W", "--basetemp", "--capture", "--config-file",
+    "-c", "-k", "-m", "-o", "-p", "-r", "-W", "--capture", "--config-file",
     "--confcutdir", "--deselect", "--ignore", "--ignore-glob", "--import-mode", "--log-file",
     "--override-ini", "--pythonwarnings", "--rootdir", "--tb",
 })  # fmt: skip
@@ -235,6 +236,8 @@ class TrialRunner(Struct, frozen=True, kw_only=True):
             **self.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
             "TMPDIR": str(temporary),
+            # Where pytest looks before TMPDIR, and removes what earlier runs left.
+            "PYTEST_DEBUG_TEMPROOT": str(temporary),
             # The user's own coverage stays as it is.
             "COVERAGE_FILE": str(record.parent / "coverage"),
             "CI_DOCTOR_TRIAL": plugin_form(

@@ -225,6 +225,24 @@ def test_options_of_the_user_change_neither_the_tests_nor_the_reports(suite: Mak
     assert not (trials.root / "project" / "report.xml").exists()
 
 
+def test_a_trial_leaves_the_directories_of_the_users_own_run_alone(
+    suite: MakeSuite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DEBUG_TEMPROOT", str(tmp_path))
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "core").touch()
+    trials = suite(
+        "import os\n"
+        "from pathlib import Path\n"
+        "def test_it(tmp_path):\n    assert Path(os.environ['TMPDIR']) in tmp_path.parents\n",
+        arguments=("--basetemp", str(kept)),
+    )
+
+    assert trials.trial().ending is Ending.PASSED
+    assert (kept / "core").exists()
+
+
 @pytest.mark.parametrize("body", ["os._exit(0)", "os.kill(os.getpid(), 9)"])
 @pytest.mark.nightly
 def test_a_process_that_ends_within_the_target_is_a_failure(suite: MakeSuite, body: str) -> None:

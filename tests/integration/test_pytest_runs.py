@@ -225,6 +225,20 @@ def test_a_failure_of_every_attempt_is_failed_and_all_attempts_are_kept(
     assert [case.get("name") for case in attempts.iter("testcase")].count("test_bad") == 3
 
 
+def test_a_run_of_one_test_does_not_empty_the_directory_of_the_run_of_all(
+    project: TestProject,
+) -> None:
+    project.put(
+        "test_it.py",
+        "def test_ok(tmp_path): (tmp_path / 'core').touch()\ndef test_bad(tmp_path): assert 0\n",
+    )
+
+    ran = project.doctor("--", "--basetemp=kept")
+
+    assert project.verdicts() == {"test_it.py::test_bad": "failed"}, ran
+    assert (project.directory / "kept" / "test_ok0" / "core").exists()
+
+
 @pytest.mark.parametrize("options", [(), ("-n2",)])
 @pytest.mark.gate(1)
 def test_a_test_that_passes_the_next_time_is_flaky_and_a_failure_on_request(

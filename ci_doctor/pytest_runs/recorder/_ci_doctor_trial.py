@@ -111,13 +111,14 @@ def wait_for_boundary(lead_s: float, *, midnight: bool) -> None:
 
 # --- the hooks ---
 
-# Options that would run other tests, run them elsewhere, run them again, or write the user's reports.
+# Options that would run other tests, run them elsewhere, run them again, write the user's reports, or empty the user's
+# directory.
 _NEUTRAL: "Dict[str, Any]" = {
     "numprocesses": None, "dist": "no", "tx": [], "maxfail": 0, "lf": False, "failedfirst": False,
     "newfirst": False, "stepwise": False, "stepwise_skip": False, "reruns": 0, "count": 1,
     "randomly_reorganize": False, "random_order_bucket": "none", "xmlpath": None, "htmlpath": None,
     "report_log": None, "json_report": False, "allure_report_dir": None, "new_first": False,
-    "retries": 0, "flake_finder_enable": False,
+    "retries": 0, "flake_finder_enable": False, "basetemp": None,
 }  # fmt: skip
 
 # Read once: a test may change it.

@@ -229,7 +229,7 @@ def loaded_from(folder: str) -> list[str]:
 # Plugins of pytest's cache. A run of some tests must not be narrowed by the failures of the last run
 # of all, nor be taken for it by the next one.
 _CACHING = ("lfplugin", "lfplugin-collwrapper", "lfplugin-collskip", "nfplugin", "stepwiseplugin")
-# Options that would stop a run of chosen tests early, narrow it, or write over the files of the run
+# Options that would stop a run of chosen tests early, narrow it, or write over or remove the files of the run
 # of all tests.
 _CHANGED = {
     "maxfail": 0,
@@ -243,6 +243,7 @@ _CHANGED = {
     "report_log": None,
     "json_report": False,
     "allure_report_dir": None,
+    "basetemp": None,
 }
 
 
