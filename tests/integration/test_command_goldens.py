@@ -98,7 +98,7 @@ def _stable(text: str, folder: Path) -> str:
     )
     for known, name in known_places:
         text = text.replace(str(known), name)
-    text = text.replace(str(os.getpid()), "<pid>")
+    text = re.sub(rf"(?<![0-9a-f]){os.getpid()}(?![0-9a-f])", "<pid>", text)
     for pattern, name in _TEXT:
         text = re.sub(pattern, name, text)
     return text
@@ -486,6 +486,12 @@ CASES: tuple[Callable[[Site], None], ...] = (
     restart_check, import_race, preload, wait, run, init, words, report, doctor_list,
 )  # fmt: skip
 NIGHTLY: tuple[Callable[[Site], None], ...] = (correctness_passes,)
+
+
+def test_a_commit_with_the_digits_of_a_process_is_a_commit(tmp_path: Path) -> None:
+    commit = f"{os.getpid()}".ljust(40, "e")
+
+    assert _stable(f"origin@{commit} of {os.getpid()}", tmp_path) == "origin@<hex> of <pid>"
 
 
 @pytest.mark.parametrize(

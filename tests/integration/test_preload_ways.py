@@ -322,6 +322,7 @@ def test_pytest_runs_that_import_the_trigger(
         "PYTHONPATH": libraries,
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_DEBUG_TEMPROOT": str(tmp_path),
     }
     words = ("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", *workers, str(tmp_path))
     ran = own.run(*words, timeout_s=60, **environment)

@@ -70,8 +70,12 @@ def environment(changes: Mapping[str, str | None] | None = None) -> dict[str, st
         name: value
         for name, value in os.environ.items()
         # pytest prints whole lines in its summary if `CI` or `BUILD_NUMBER` is set.
-        if not name.startswith(("BUILDKITE", "CI_DOCTOR_", "GITHUB_", "PYTEST_"))
-        and name not in ("BUILD_NUMBER", "CI")
+        if (
+            not name.startswith(("BUILDKITE", "CI_DOCTOR_", "GITHUB_", "PYTEST_"))
+            and name not in ("BUILD_NUMBER", "CI")
+        )
+        # A directory of this session, which tests/conftest.py made.
+        or name == "PYTEST_DEBUG_TEMPROOT"
     }
     paths = [str(ROOT), *filter(None, [kept.get("PYTHONPATH")])]
     merged: dict[str, str | None] = {
