@@ -16,6 +16,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import _ci_doctor_options as options  # type: ignore[import-not-found]
 import _ci_doctor_state as states  # type: ignore[import-not-found]
 import _ci_doctor_trace as traces  # type: ignore[import-not-found]
 import pytest
@@ -111,14 +112,11 @@ def wait_for_boundary(lead_s: float, *, midnight: bool) -> None:
 
 # --- the hooks ---
 
-# Options that would run other tests, run them elsewhere, run them again, write the user's reports, or empty the user's
-# directory.
+# And options that would run other tests, run them elsewhere, or run them again.
 _NEUTRAL: "Dict[str, Any]" = {
-    "numprocesses": None, "dist": "no", "tx": [], "maxfail": 0, "lf": False, "failedfirst": False,
-    "newfirst": False, "stepwise": False, "stepwise_skip": False, "reruns": 0, "count": 1,
-    "randomly_reorganize": False, "random_order_bucket": "none", "xmlpath": None, "htmlpath": None,
-    "report_log": None, "json_report": False, "allure_report_dir": None, "new_first": False,
-    "retries": 0, "flake_finder_enable": False, "basetemp": None,
+    **options.OF_ALL_TESTS,
+    "numprocesses": None, "dist": "no", "tx": [], "reruns": 0, "count": 1, "randomly_reorganize": False,
+    "random_order_bucket": "none", "new_first": False, "retries": 0, "flake_finder_enable": False,
 }  # fmt: skip
 
 # Read once: a test may change it.
@@ -143,9 +141,7 @@ class Plugin:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_cmdline_main(self, config: "Any") -> "Iterator[None]":
-        for name, value in _NEUTRAL.items():
-            if hasattr(config.option, name):
-                setattr(config.option, name, value)
+        options.change_options(config, _NEUTRAL)
         if self.trial.get("seed") is not None and hasattr(config.option, "randomly_seed"):
             config.option.randomly_seed = self.trial["seed"]
         coverage = config.pluginmanager.get_plugin("_cov")

@@ -21,6 +21,10 @@ from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _ci_doctor_options import (  # type: ignore[import-not-found]
+    OF_ALL_TESTS,
+    change_options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -229,28 +233,6 @@ def loaded_from(folder: str) -> list[str]:
 # Plugins of pytest's cache. A run of some tests must not be narrowed by the failures of the last run
 # of all, nor be taken for it by the next one.
 _CACHING = ("lfplugin", "lfplugin-collwrapper", "lfplugin-collskip", "nfplugin", "stepwiseplugin")
-# Options that would stop a run of chosen tests early, narrow it, or write over or remove the files of the run
-# of all tests.
-_CHANGED = {
-    "maxfail": 0,
-    "lf": False,
-    "failedfirst": False,
-    "newfirst": False,
-    "stepwise": False,
-    "stepwise_skip": False,
-    "xmlpath": None,
-    "htmlpath": None,
-    "report_log": None,
-    "json_report": False,
-    "allure_report_dir": None,
-    "basetemp": None,
-}
-
-
-def change_options(config: Any) -> None:
-    for name, value in _CHANGED.items():
-        if hasattr(config.option, name):
-            setattr(config.option, name, value)
 
 
 def leave_the_cache_alone(config: Any) -> None:
@@ -602,7 +584,7 @@ class RunRecorder:
 def pytest_cmdline_main(config: Any) -> None:
     plan = _plan()
     if plan.get("is_rerun"):
-        change_options(config)
+        change_options(config, OF_ALL_TESTS)
     if plan.get("only_their_files") and plan.get("tests"):
         narrow(config, plan["tests"])
 
