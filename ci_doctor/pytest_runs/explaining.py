@@ -40,11 +40,11 @@ from ci_doctor.system import clock
 
 PLUGIN = "_ci_doctor_trial"
 
-# Options of a whole suite: its workers, its reports, its directories, when it stops. The value may be the next word.
+# Options of a whole suite: its workers, its reports, its files, when it stops. The value may be the next word.
 _OF_SUITES = (
     "-n", "--numprocesses", "--dist", "--maxprocesses", "--maxfail", "--durations", "--junitxml",
     "--junit-xml", "--html", "--report-log", "--cov", "--cov-report", "--cov-config", "--cov-fail-under",
-    "--basetemp",
+    "--basetemp", "--log-file",
 )  # fmt: skip
 _FLAGS_OF_SUITES = frozenset({
     "-x", "--exitfirst", "--lf", "--last-failed", "--ff", "--failed-first", "--nf", "--new-first",
@@ -53,7 +53,7 @@ _FLAGS_OF_SUITES = frozenset({
 # Options of pytest whose value is the next word. A file or a folder may have the name of the value.
 _WITH_VALUE = frozenset({
     "-c", "-k", "-m", "-o", "-p", "-r", "-W", "--capture", "--config-file",
-    "--confcutdir", "--deselect", "--ignore", "--ignore-glob", "--import-mode", "--log-file",
+    "--confcutdir", "--deselect", "--ignore", "--ignore-glob", "--import-mode",
     "--override-ini", "--pythonwarnings", "--rootdir", "--tb",
 })  # fmt: skip
 _NO_WORKERS = "-n0"

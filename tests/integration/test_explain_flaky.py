@@ -225,22 +225,26 @@ def test_options_of_the_user_change_neither_the_tests_nor_the_reports(suite: Mak
     assert not (trials.root / "project" / "report.xml").exists()
 
 
-def test_a_trial_leaves_the_directories_of_the_users_own_run_alone(
+def test_a_trial_leaves_the_files_of_the_users_own_run_alone(
     suite: MakeSuite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTEST_DEBUG_TEMPROOT", str(tmp_path))
     kept = tmp_path / "kept"
     kept.mkdir()
     (kept / "core").touch()
+    log = tmp_path / "own.log"
+    # More than what is copied before a trial changes it.
+    log.write_text("said" * (1 << 19))
     trials = suite(
         "import os\n"
         "from pathlib import Path\n"
         "def test_it(tmp_path):\n    assert Path(os.environ['TMPDIR']) in tmp_path.parents\n",
-        arguments=("--basetemp", str(kept)),
+        arguments=("--basetemp", str(kept), "--log-file", str(log)),
     )
 
     assert trials.trial().ending is Ending.PASSED
     assert (kept / "core").exists()
+    assert log.stat().st_size == 1 << 21
 
 
 @pytest.mark.parametrize("body", ["os._exit(0)", "os.kill(os.getpid(), 9)"])

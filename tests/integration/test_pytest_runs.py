@@ -225,18 +225,26 @@ def test_a_failure_of_every_attempt_is_failed_and_all_attempts_are_kept(
     assert [case.get("name") for case in attempts.iter("testcase")].count("test_bad") == 3
 
 
-def test_a_run_of_one_test_does_not_empty_the_directory_of_the_run_of_all(
-    project: TestProject,
+@pytest.mark.parametrize("setting", ["", "log_file = own.log\n"], ids=["options", "settings"])
+def test_a_run_of_one_test_leaves_the_files_of_the_run_of_all(
+    project: TestProject, setting: str
 ) -> None:
+    project.put("pytest.ini", f"[pytest]\nlog_file_level = INFO\n{setting}")
     project.put(
         "test_it.py",
-        "def test_ok(tmp_path): (tmp_path / 'core').touch()\ndef test_bad(tmp_path): assert 0\n",
+        "import logging\n"
+        "def test_ok(tmp_path):\n"
+        "    logging.info('said')\n"
+        "    (tmp_path / 'core').touch()\n"
+        "def test_bad(tmp_path): assert 0\n",
     )
+    options = () if setting else ("--log-file=own.log",)
 
-    ran = project.doctor("--", "--basetemp=kept")
+    ran = project.doctor("--", "--basetemp=kept", *options)
 
     assert project.verdicts() == {"test_it.py::test_bad": "failed"}, ran
     assert (project.directory / "kept" / "test_ok0" / "core").exists()
+    assert "said" in (project.directory / "own.log").read_text()
 
 
 @pytest.mark.parametrize("options", [(), ("-n2",)])

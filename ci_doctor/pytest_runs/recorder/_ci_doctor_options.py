@@ -4,6 +4,8 @@
 It runs in the interpreter of the tests, Python 3.8 and pytest 7 or later, and needs the standard library alone.
 """
 
+import os
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict
@@ -12,7 +14,8 @@ if TYPE_CHECKING:
 OF_ALL_TESTS: "Dict[str, Any]" = {
     "maxfail": 0, "lf": False, "failedfirst": False, "newfirst": False, "stepwise": False,
     "stepwise_skip": False, "xmlpath": None, "htmlpath": None, "report_log": None, "json_report": False,
-    "allure_report_dir": None, "basetemp": None,
+    # None would leave it to the project's settings.
+    "allure_report_dir": None, "basetemp": None, "log_file": os.devnull,
 }  # fmt: skip
 
 

@@ -164,7 +164,7 @@ def test_a_condition_of_the_plugin_brings_the_plugin() -> None:
 
 def test_options_of_a_suite_and_its_paths_are_left_out() -> None:
     words = shlex.split(
-        "-p my -n 2 --dist=loadfile tests/a.py -x --junitxml r.xml --basetemp t --cov=src -m 'not slow' -n0"
+        "-p my -n 2 --dist=loadfile tests/a.py -x --junitxml r.xml --basetemp t --log-file l --cov=src -m 'not slow' -n0"
     )
 
     kept = options_for_tests(words, lambda word: word.startswith("tests/"))
