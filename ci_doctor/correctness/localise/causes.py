@@ -236,10 +236,7 @@ def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CauseP
     text = "after a request without an answer"
     yield CausePart("after none", text, 2.5, _before(table, unanswered))
     names = list(dict.fromkeys(each.name for each in table.sends))[:MOST_NAMES]
-    sent = {}
-    for name in names:
-        text = table.prompts[name]
-        sent[name] = table.named(each for each, other in table.prompts.items() if other == text)
+    sent = {name: _with_prompt(table, table.prompts[name]) for name in names}
     earlier = [each for each in kinds if each.family != "any"]
     earlier += [CausePart(name, name, 2, sent[name]) for name in names]
     numbers: dict[str, list[tuple[float, ...]]] = {}
@@ -250,6 +247,11 @@ def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CauseP
         yield from _soon_after(table, each)
     yield from _of_counts(table, [each for each in earlier if each.trait])
     yield from _after_several({name: _before(table, sent[name]) for name in names[:_MOST_PAIRED]})
+
+
+def _with_prompt(table: SendTable, prompt: str) -> int:
+    """The sends of every request with this prompt."""
+    return table.named(name for name, other in table.prompts.items() if other == prompt)
 
 
 def _after_several(after: Mapping[str, int]) -> Iterator[CausePart]:

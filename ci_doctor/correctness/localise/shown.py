@@ -391,17 +391,7 @@ class SentSoFar:
 
     def _of_copies(self, target: str, others: Sequence[str]) -> Iterator[Trial]:
         """Changed copies of the request, and of one that does not differ."""
-        mine = self._copies(target)
-        if mine:
-            yield one_by_one([target, *mine])
-            yield one_by_one([*others, target, *mine])
-            yield one_by_one([each for name in (target, *mine) for each in (name, name)])
-            for shown in self._differing_trials():
-                yield one_by_one([*shown.names[:-1], target, *mine])
-            for name in self._right_before():
-                yield one_by_one([each for one in (target, *mine) for each in (name, one)])
-                for before in (self._copies(name), self._copies(name)[::-1]):
-                    yield one_by_one([each for one in before for each in (one, target)])
+        yield from self._of_own_copies(target, others)
         wrong = {each.name for lane in self.lanes() for each in lane if each.wrong}
         more = [each for each in others if each in wrong][:_MOST_COPIED]
         if more:
@@ -412,6 +402,21 @@ class SentSoFar:
             yield one_by_one([*rest, target])
             yield one_by_one([other, target, target])
             yield self._alone(other)
+
+    def _of_own_copies(self, target: str, others: Sequence[str]) -> Iterator[Trial]:
+        """Changed copies of the request: alone, after others, each twice, and after what came right before it."""
+        mine = self._copies(target)
+        if not mine:
+            return
+        yield one_by_one([target, *mine])
+        yield one_by_one([*others, target, *mine])
+        yield one_by_one([each for name in (target, *mine) for each in (name, name)])
+        for shown in self._differing_trials():
+            yield one_by_one([*shown.names[:-1], target, *mine])
+        for name in self._right_before():
+            yield one_by_one([each for one in (target, *mine) for each in (name, one)])
+            for before in (self._copies(name), self._copies(name)[::-1]):
+                yield one_by_one([each for one in before for each in (one, target)])
 
     def _in_orders(self, target: str, others: Sequence[str]) -> Iterator[Trial]:
         """The request after others: all of them, each of them, many times one of them, a half of them."""
@@ -450,19 +455,25 @@ class SentSoFar:
             rest = [*(name for name in self.ids if name != one), *self._twin(one)]
             orders = [each for name in rest for each in ((one, name), (name, one), (one, name))]
             yield Trial(blocks=tuple(TrialBlock(names=each, at_once=2) for each in orders))
+        yield from self._of_smallest_block(target)
+
+    def _of_smallest_block(self, target: str) -> Iterator[Trial]:
+        """The fewest requests at once with which it differed, with changed copies of it, or of the one beside it."""
         wrong = [
             block
             for result in self.told
             for number, block in enumerate(result.trial.blocks)
             if any(each.block == number and each.name == target for each in result.differing)
         ]
-        if wrong:
-            least = min(wrong, key=lambda block: (block.at_once, len(block.names)))
-            rest = [name for name in least.names if name != target]
-            made = [(name, *rest) for name in (target, *self._parted(target))]
-            made += [(target, name) for name in self._parted(rest[0]) if len(rest) == 1]
-            blocks = [TrialBlock(names=each, at_once=least.at_once) for each in made]
-            yield Trial(blocks=tuple(blocks[:_MOST_REPEATS]))
+        if not wrong:
+            return
+        least = min(wrong, key=lambda block: (block.at_once, len(block.names)))
+        rest = [name for name in least.names if name != target]
+        made = [(name, *rest) for name in (target, *self._parted(target))]
+        if len(rest) == 1:
+            made += [(target, name) for name in self._parted(rest[0])]
+        blocks = [TrialBlock(names=each, at_once=least.at_once) for each in made]
+        yield Trial(blocks=tuple(blocks[:_MOST_REPEATS]))
 
 
 def _smallest_group(result: TrialResult) -> Trial:
